@@ -59,7 +59,7 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/admission.ts #running': 'WORKER_SMALL_RUNS',
   // In a run, a query or a file.
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
-  'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
+  'rows/encoders/parquet/page.ts #spares': 'columns of a file',
   'rows/pipeline/erase-rows.ts #metrics': 'columns of the files of an interval',
   'rows/pipeline/file-set.ts #parts': 'maxPartitions of an interval',
   'rows/pipeline/key-tally.ts #due': 'the sample of a check',

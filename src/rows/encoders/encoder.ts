@@ -4,7 +4,6 @@ import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 
-/** The name of a compression; null: no compression. */
 export type Compression = string | null;
 
 /** A row that the format cannot represent; `row` and `column` are indices in its block. */
@@ -16,9 +15,8 @@ export interface RejectedRow {
 }
 
 /**
- * Makes the bytes of one file. `write` and `finish` are called in order, never concurrently. Each resolves
- * to the bytes of the file that became ready, in file order; bytes may be held back for a later call.
- * Nothing may be called after `finish`. Equal blocks give equal bytes.
+ * `write` and `finish` are called in order, never concurrently; each resolves to the bytes that became ready, in file
+ * order. Nothing may be called after `finish`. Equal blocks give equal bytes.
  */
 export interface FileEncoder {
   write(block: RowBlock): Promise<readonly Uint8Array[]>;
@@ -27,15 +25,9 @@ export interface FileEncoder {
   release?(): void;
   /** Roughly the bytes that `write` has taken but not returned yet; decides when a file is split. */
   readonly heldBytes: number;
-  /**
-   * With a limit of bytes: how many rows of the last block the file has taken. If there are more, it is full:
-   * it must be finished, and they belong to the next file. It takes at least one row. Undefined: all rows.
-   */
+  /** Rows of the last block that the file has taken, at least one. If there are more, it is full. Undefined: all rows. */
   readonly taken?: number | undefined;
-  /**
-   * The rows of the last block that are not in the file, in ascending order; valid once that call of
-   * `write` has resolved. Undefined: the format can represent every row.
-   */
+  /** Rows of the last block that are not in the file, ascending; valid once `write` has resolved. Undefined: none. */
   readonly rejected?: readonly RejectedRow[];
   /** Metrics of a file of a table, valid once `finish` has resolved. */
   readonly columnMetrics?: readonly ColumnMetrics[];
@@ -60,10 +52,7 @@ export interface FormatOptions extends Partial<FormatSettings> {
 /** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'sourceType'>>;
 
-/**
- * The values of one row, in the order of the requested columns. Undefined: the row does not have the column, because a
- * step rejected it and the file has only its key.
- */
+/** In the order of the requested columns. Undefined: a step rejected the row, and the file has only its key. */
 export type ReadRow = readonly (string | null | undefined)[];
 
 export interface CompressionFacts {
@@ -73,10 +62,7 @@ export interface CompressionFacts {
   readonly memoryBytes: number;
 }
 
-/**
- * A file format as data: the API's choices, the keys' extension, the memory of a run and the reader of
- * `sluice verify` follow from it.
- */
+/** The API's choices, the keys' extension, the memory of a run and the reader of `sluice verify` follow from it. */
 export interface EncoderDefinition {
   readonly format: string;
   /** Without compression suffix: `jsonl`. */
@@ -93,8 +79,8 @@ export interface EncoderDefinition {
     options: FormatOptions,
   ) => readonly TableField[];
   /**
-   * Reads columns of a local file, in file order, with other code than the writer's. Holds at most a few
-   * MiB, a record, or a row group's columns in memory. Throws if the file does not have a column.
+   * In file order, with other code than the writer's. Holds a few MiB, a record, or a row group's columns. Throws if the
+   * file does not have a column.
    */
   read(
     path: string,
@@ -102,10 +88,7 @@ export interface EncoderDefinition {
     compression: Compression,
     options?: FormatOptions,
   ): AsyncIterable<ReadRow>;
-  /**
-   * Makes a local file again without some of its rows: all other values stay as they are, and the records of a text
-   * format byte for byte. Holds as much memory as `read` and an open file.
-   */
+  /** All other values, or records of a text format, stay as they are. Holds as much memory as `read` and an open file. */
   without(
     path: string,
     isDropped: IsDropped,
@@ -117,7 +100,6 @@ export interface EncoderDefinition {
 /** Says of each row whether it goes; asked in file order, with the number of the row from 0. */
 export type IsDropped = (row: number) => boolean;
 
-/** A file that is made again without some of its rows. */
 export interface RemainingFile {
   /** The memory of a chunk may be used again once the next one is asked for. */
   readonly bytes: AsyncIterable<Uint8Array>;

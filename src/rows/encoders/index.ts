@@ -8,10 +8,10 @@ export { jsonLines } from './jsonlines/definition.ts';
 export { jsonOfField } from './jsonlines/encode.ts';
 export { readRejectedRows } from './jsonlines/read.ts';
 
-/** Every file format, in the order in which the API names them. */
+/** In the order in which the API names them. */
 export const encoders: readonly EncoderDefinition[] = [jsonLines, csv, parquet];
 
-/** The facts of a definition's compression; null for none. Throws TypeError for an unknown one. */
+/** Null for none. Throws TypeError for an unknown one. */
 function factsOf({ format, compressions }: EncoderDefinition, compression: Compression) {
   if (compression === null) return null;
   const facts = compressions[compression];
@@ -24,12 +24,11 @@ export function fileExtension(definition: EncoderDefinition, compression: Compre
   return definition.extension + (factsOf(definition, compression)?.suffix ?? '');
 }
 
-/** Bytes that a file of the format may hold while it is open. */
 export function encoderMemory(definition: EncoderDefinition, compression: Compression): number {
   return definition.memoryBytes + (factsOf(definition, compression)?.memoryBytes ?? 0);
 }
 
-/** Opens the encoder of one file. Throws TypeError for a compression that the format does not support. */
+/** Throws TypeError for a compression that the format does not support. */
 export function openEncoder(
   definition: EncoderDefinition,
   compression: Compression,

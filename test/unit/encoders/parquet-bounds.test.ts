@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ColumnType } from '../../../src/foundation/domain/row-block.ts';
 import { viewOf } from '../../../src/foundation/domain/byte-writer.ts';
-import { TextBounds } from '../../../src/rows/encoders/parquet/text-bounds.ts';
+import { TextBounds } from '../../../src/rows/encoders/parquet/bounds.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, type TestValue } from '../../support/row-blocks.ts';
 

@@ -1,19 +1,15 @@
-/**
- * Compresses one file as a stream. Calls come in order, never concurrently; `write` takes ownership of its
- * bytes. Equal bytes in equal chunks give equal bytes.
- */
+/** Calls come in order, never concurrently; `write` takes ownership of its bytes. Equal chunks give equal bytes. */
 export interface StreamCodec {
   /** @returns the bytes of the file that became ready, in file order; may be none */
   write(bytes: Buffer): Promise<readonly Uint8Array[]>;
   /** Waits for the bytes of all that was written. More may follow; how they are cut changes them. */
   flush(): Promise<readonly Uint8Array[]>;
-  /** The rest of the file. Nothing may be called afterwards. */
+  /** Nothing may be called afterwards. */
   finish(): Promise<readonly Uint8Array[]>;
   /** Uncompressed bytes taken but not returned yet. */
   readonly heldBytes: number;
 }
 
-/** No compression: every chunk comes back as it is. */
 export function openPlain(): StreamCodec {
   return {
     heldBytes: 0,

@@ -5,10 +5,7 @@ const IN_FLIGHT = 4;
 
 export type CompressBlock = (block: Buffer) => Promise<Uint8Array>;
 
-/**
- * Compresses blocks of a file concurrently and returns them in order. `write` waits only while all slots
- * are taken, so the caller formats the next block meanwhile.
- */
+/** In order, though several are compressed at once. `write` waits only while all slots are taken. */
 export class ParallelBlocks {
   readonly #compress: CompressBlock;
   readonly #pending: { readonly bytes: number; readonly done: Promise<Uint8Array> }[] = [];
@@ -32,7 +29,6 @@ export class ParallelBlocks {
     return ready;
   }
 
-  /** All blocks that are pending. */
   async drain(): Promise<Uint8Array[]> {
     const ready: Uint8Array[] = [];
     while (this.#pending.length > 0) ready.push(await this.#takeFirst());

@@ -26,7 +26,7 @@ interface StreamCompression extends CompressionFacts {
 const mebibyte = 1024 ** 2;
 const readOptions = { highWaterMark: mebibyte };
 
-/** Compressions of a whole file. Memory: four blocks at a time plus the codec's own. */
+/** Of a whole file. Memory: four blocks at a time plus the codec's own. */
 export const streamCompressions = {
   gzip: {
     suffix: '.gz',
@@ -45,7 +45,7 @@ export const streamCompressions = {
 
 const none = { open: openPlain, read: (path: string) => createReadStream(path, readOptions) };
 
-/** The codec of a whole file. Throws TypeError for a compression that only works inside a file. */
+/** Throws TypeError for a compression that only works inside a file. */
 export function streamCodecOf(compression: Compression): Pick<StreamCompression, 'open' | 'read'> {
   const byName: Readonly<Record<string, StreamCompression>> = streamCompressions;
   const codec = compression === null ? none : byName[compression];
@@ -61,7 +61,7 @@ function decompressed(path: string, codec: Transform): AsyncIterable<Buffer> {
 /** Brotli's default, 11, takes about a second per megabyte. */
 const QUALITY = 4;
 
-/** Brotli has no joinable blocks: one stream, compressed on one thread of the pool. */
+/** It has no joinable blocks: one stream, compressed on one thread of the pool. */
 function openBrotli(): StreamCodec {
   const stream = createBrotliCompress({
     params: {
@@ -102,7 +102,6 @@ function openBrotli(): StreamCodec {
 const LEVEL = 5;
 /** RFC 1952: magic, deflate, no flags, mtime 0 (the same bytes every time), no hint, OS unknown. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
-/** An empty last block of deflate. */
 const END = Buffer.from([3, 0]);
 /** Large enough for a block's output, so that it takes one trip to the thread pool. */
 const OUTPUT_BYTES = BLOCK_BYTES / 2;
@@ -120,10 +119,7 @@ const MOST_GROWTH = 1.01;
 const SAMPLE_BYTES = BLOCK_BYTES / 4;
 const BLOCKS_PER_CHOICE = 32;
 
-/**
- * gzip as one member. Blocks are deflated separately on the thread pool and end at a byte boundary (sync
- * flush), so that they join into one valid stream, as in pigz.
- */
+/** One member. Blocks are deflated apart and end at a byte boundary (sync flush), so that they join, as in pigz. */
 function openGzip(): StreamCodec {
   const choice = new WindowChoice();
   const blocks = new ParallelBlocks((block) => deflateBlock(block, choice));
@@ -157,10 +153,7 @@ function openGzip(): StreamCodec {
   };
 }
 
-/**
- * The windows of a file's blocks. Each depends on the bytes alone: the first block has the wide one, and whole blocks
- * after it decide for those that follow. A file of one block is not worth a try.
- */
+/** By the bytes alone: the first block has the wide window, and whole blocks decide for those that follow. */
 class WindowChoice {
   #wholeBlocks = 0;
   #chosen = Promise.resolve(WIDE_BITS);
@@ -189,7 +182,6 @@ async function deflateBlock(block: Buffer, choice: WindowChoice): Promise<Uint8A
   return deflateApart(block, await choice.of(block));
 }
 
-/** On another thread. */
 function deflateApart(block: Buffer, windowBits: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     deflateRaw(block, optionsFor(block, windowBits), (error, compressed) =>

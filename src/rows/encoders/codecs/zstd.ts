@@ -34,7 +34,7 @@ export async function loadZstd(): Promise<Zstd> {
   };
 }
 
-/** zstd, one frame per block (RFC 8878, 3.1: consecutive frames are one stream). */
+/** One frame per block (RFC 8878, 3.1: consecutive frames are one stream). */
 export function openZstd(): StreamCodec {
   const zstd = loadZstd();
   zstd.catch(() => {});
@@ -56,7 +56,7 @@ export function openZstd(): StreamCodec {
   };
 }
 
-/** The bytes of a zstd file on local disk, a frame at a time. */
+/** A frame at a time. */
 export async function* readZstd(path: string): AsyncGenerator<Buffer> {
   const { decompress } = await loadZstd();
   const file = await open(path);
@@ -75,9 +75,7 @@ const blockHeaderBytes = 3;
 const rleBlock = 1;
 
 /**
- * The frames of a zstd file, still compressed: the decompressor takes one at a time. RFC 8878, 3.1.1
- * (frames, blocks) and 3.1.2 (skippable frames, which are skipped).
- *
+ * Still compressed. RFC 8878, 3.1.1 (frames, blocks) and 3.1.2 (skippable frames, which are skipped).
  * @throws Error if the file ends early or is not zstd
  */
 async function* readZstdFrames(file: FileHandle): AsyncGenerator<Buffer> {

@@ -2,7 +2,7 @@ import { textFormat } from '../text/text-file.ts';
 import { byteOrderMark, formatCsv } from './encode.ts';
 import { readCsv } from './read.ts';
 
-/** Comma-separated text with a header line; see README.md for how each type is written. */
+/** See README.md for how each type is written. */
 export const csv = textFormat(
   { format: 'CSV', extension: 'csv', contentType: 'text/csv' },
   formatCsv,

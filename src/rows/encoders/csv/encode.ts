@@ -27,7 +27,6 @@ import {
 
 const APOSTROPHE = 0x27;
 
-/** Rules for separating, quoting and guarding the cells of a file. */
 interface CellStyle extends Quoting {
   /** True if texts that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly guarded: boolean;
@@ -60,10 +59,7 @@ const SHORT_CELL = 256;
 /** Room for any value but a long one, and for a comma. */
 const SPARE_BYTES = maxFixedBytes + 16;
 
-/**
- * RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. `quoting.ts` decides which
- * cells are quoted.
- */
+/** RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. */
 export function formatCsv(columns: readonly Column[], options: CsvOptions = {}): RowFormatter {
   const [style, width] = [styleOf(options), columns.length];
   const { delimiter, nullText } = style;
@@ -154,7 +150,6 @@ function putWord(out: ByteWriter, word: Buffer): void {
   for (const byte of word) out.put(byte);
 }
 
-/** Writes a long value in pieces. */
 function* writeLong(
   out: ByteWriter,
   type: ColumnType,
@@ -188,7 +183,7 @@ function* writeLong(
   }
 }
 
-/** Writes the same as `writeCell`, or with a guard as `writeGuarded`. */
+/** As `writeCell`. */
 function* writeLongCell(
   out: ByteWriter,
   bytes: Buffer,
@@ -211,11 +206,7 @@ function* writeLongCell(
   if (isQuoted) out.put(QUOTE);
 }
 
-/**
- * Writes a value of at most `SHORT_CELL` bytes, for which there is room, if it needs no quotes.
- *
- * @returns the end of what was written; `at` if it was not, which a field writer then does
- */
+/** At most `SHORT_CELL` bytes, for which there is room. @returns its end; `at` if a field writer must do it */
 function putShort(
   type: ColumnType,
   target: DataView,
@@ -247,9 +238,7 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
   const { guarded } = style;
   switch (type) {
     case 'text':
-      return guarded
-        ? (out, { bytes }, from, end) => writeGuarded(out, bytes, from, end, style)
-        : (out, { bytes }, from, end) => writeCell(out, bytes, from, end, style);
+      return (out, { bytes }, from, end) => writeCell(out, bytes, from, end, style, guarded);
     case 'json':
       return (out, { bytes }, from, end) => writeCell(out, bytes, from, end, style);
     case 'jsonb':
@@ -259,8 +248,8 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
       return (out, { bytes }, from, end) => {
         const text = decodeJsonString(bytes, from, end);
         // A number may begin with a minus; only a string can hold a formula.
-        const write = guarded && bytes[from] === QUOTE ? writeGuarded : writeCell;
-        write(out, text, 0, text.length, style);
+        const mayBeFormula = guarded && bytes[from] === QUOTE;
+        writeCell(out, text, 0, text.length, style, mayBeFormula);
       };
     case 'bytea':
       return writeBytea;
@@ -272,55 +261,30 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
   }
 }
 
-/** Says whether a text begins as a formula, or with apostrophes before one: the reader must be able to tell it from a guarded one. */
+/** Also with apostrophes before one: the reader must be able to tell it from a guarded one. */
 function isFormula(bytes: Buffer, from: number, end: number): boolean {
   let at = from;
   while (bytes[at] === APOSTROPHE && at < end) at += 1;
   return at < end && beginsFormula.has(bytes[at] as number);
 }
 
-/** A cell of text. An apostrophe goes in front of a formula. */
-function writeGuarded(
-  out: ByteWriter,
-  bytes: Buffer,
-  from: number,
-  end: number,
-  style: CellStyle,
-): void {
-  if (!isFormula(bytes, from, end)) {
-    writeCell(out, bytes, from, end, style);
-    return;
-  }
-  if (!mustQuote(bytes, from, end, style)) {
-    out.put(APOSTROPHE);
-    out.ensure(end - from);
-    copyBytes(out, bytes, from, end);
-    return;
-  }
-  out.put(QUOTE);
-  out.put(APOSTROPHE);
-  writeQuotedRest(out, bytes, from, end);
-}
-
-/** A cell of UTF-8 text, quoted if necessary; a quote inside is doubled. */
+/** A quote inside is doubled. With a guard an apostrophe goes in front of a formula. */
 function writeCell(
   out: ByteWriter,
   bytes: Buffer,
   from: number,
   end: number,
   style: CellStyle,
+  isGuarded = false,
 ): void {
-  if (!mustQuote(bytes, from, end, style)) {
+  const isQuoted = mustQuote(bytes, from, end, style);
+  if (isQuoted) out.put(QUOTE);
+  if (isGuarded && isFormula(bytes, from, end)) out.put(APOSTROPHE);
+  if (!isQuoted) {
     out.ensure(end - from);
     copyBytes(out, bytes, from, end);
     return;
   }
-  out.put(QUOTE);
-  writeQuotedRest(out, bytes, from, end);
-}
-
-/** Writes a cell after its first quote. */
-function writeQuotedRest(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   writeDoubled(out, bytes, from, end);
   out.put(QUOTE);
 }

@@ -30,13 +30,12 @@ export function quotingOf(delimiter: number, nullText: Buffer): Quoting {
   return { delimiter, nullText, isSpecial };
 }
 
-/** Says whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
+/** Because of a byte in it, or because a reader could take it for another value. */
 export function mustQuote(bytes: Buffer, from: number, end: number, quoting: Quoting): boolean {
   if (isMistakable(bytes, from, end, quoting.nullText)) return true;
   return hasSpecial(bytes, from, end, quoting);
 }
 
-/** Says whether a cell needs quotes because of a byte in this piece of it. */
 export function hasSpecial(
   bytes: Buffer,
   from: number,
@@ -50,11 +49,9 @@ export function hasSpecial(
 }
 
 /**
- * Copies a cell for which there is room, if it needs no quotes: four bytes at a time, and looks for special ones in the same
- * step. This is written out, because a call, or a constant of the module, per word costs as much as the word.
- *
- * @param source a view of `bytes`
- * @returns the end of what was written; `at` if the cell needs quotes, and then what follows `at` is undefined
+ * Four bytes at a time, with room; looks for special ones in the same step. Written out, because a call, or a constant
+ * of the module, per word costs as much as the word. @param source a view of `bytes` @returns the end of what was
+ * written; `at` if the cell needs quotes, and then what follows `at` is undefined
  */
 export function putUnquoted(
   target: DataView,
@@ -92,9 +89,8 @@ export function putUnquoted(
 }
 
 /**
- * Says whether a reader could take a cell without quotes for another value: an empty text for a null, the word of a null for a null,
- * `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse drop blanks at the ends of a cell without quotes, and
- * most drop a byte order mark with which a file begins.
+ * An empty text or the word of a null for a null, `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse
+ * drop blanks at the ends of a cell without quotes, and most drop a byte order mark with which a file begins.
  */
 export function isMistakable(bytes: Buffer, from: number, end: number, nullText: Buffer): boolean {
   if (from === end) return true;

@@ -43,19 +43,18 @@ function indexIn(name: string, header: readonly (string | null)[]): number {
   return index;
 }
 
-/** The apostrophe of a guarded text is not part of its value. */
 function unguard(field: string | null, isGuarded: boolean | undefined): string | null {
   return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
-/** The position of a field in the bytes of its record, without the quotes around it. */
+/** In the bytes of its record, without the quotes around it. */
 interface Field {
   readonly start: number;
   readonly end: number;
   readonly isQuoted: boolean;
 }
 
-/** The fields of a record of RFC 4180. Only those that are wanted become text: a record may have many MiB. */
+/** RFC 4180. Only those that are wanted become text: a record may have many MiB. */
 function findFields(record: Buffer, first: number, delimiter: number): readonly Field[] {
   const fields: Field[] = [];
   for (let at = first; ; at += 1) {
@@ -68,7 +67,7 @@ function findFields(record: Buffer, first: number, delimiter: number): readonly 
   }
 }
 
-/** The position of the quote that ends a field; a doubled one is of the field. */
+/** A doubled quote is of the field. */
 function endOfQuoted(record: Buffer, start: number): number {
   for (let at = start; at < record.length; at += 1) {
     if (record[at] !== QUOTE) continue;

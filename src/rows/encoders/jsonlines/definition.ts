@@ -2,7 +2,7 @@ import { textFormat } from '../text/text-file.ts';
 import { formatJsonLines } from './encode.ts';
 import { readJsonLines } from './read.ts';
 
-/** One JSON object per line; see README.md for how each type is written. */
+/** See README.md for how each type is written. */
 export const jsonLines = textFormat(
   { format: 'JSONLines', extension: 'jsonl', contentType: 'application/x-ndjson' },
   (columns) => formatJsonLines(columns),

@@ -26,7 +26,6 @@ import { putBytes, putOneLine, putPlainString } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
 const FIELD_BYTES = 1 << 12;
-/** `null` as a word. */
 const NULL = 0x6e756c6c;
 /** Before the hexadecimal digits of a bytea. */
 const BYTEA_START = '"\\\\x';
@@ -37,7 +36,7 @@ const SHORT_TEXT = 256;
 /** Room for any value but a long text, with quotes, and for the end of the row. */
 const SPARE_BYTES = maxFixedBytes + 16;
 
-/** One JSON object per line, its keys in the order of the columns. */
+/** Keys in the order of the columns. */
 export function formatJsonLines(columns: readonly Column[]): RowFormatter {
   const width = columns.length;
   const types = columns.map(({ type }) => type);
@@ -131,7 +130,6 @@ const partsOf = (heads: readonly Buffer[]): RowParts => ({
   },
 });
 
-/** Writes a long value in pieces. */
 function* writeLong(
   out: ByteWriter,
   type: ColumnType,
@@ -164,7 +162,7 @@ function* writeLong(
   }
 }
 
-/** The texts before the values of a line, as the parts of one array. */
+/** As the parts of one array. */
 interface Heads {
   /** Bytes of all heads, four at a time, big-endian; what is behind the end of each is written over. */
   readonly words: Int32Array;
@@ -197,11 +195,7 @@ function wordsOf(heads: readonly Buffer[]): Heads {
   };
 }
 
-/**
- * Writes a value of at most `SHORT_TEXT` bytes, for which there is room, if it needs no escape.
- *
- * @returns the end of what was written; `at` if it was not, which a field writer then does
- */
+/** At most `SHORT_TEXT` bytes, for which there is room. @returns its end; `at` if a field writer must do it */
 function putShort(
   type: ColumnType,
   target: DataView,
@@ -255,7 +249,7 @@ function putQuoted(
   return end + 1;
 }
 
-/** The JSON of single fields of a type, as in its lines. Fields that are null have none. */
+/** As in the lines of the format. Fields that are null have none. */
 export function jsonOfField(
   type: ColumnType,
 ): (bytes: Buffer, from: number, end: number) => string {

@@ -39,7 +39,7 @@ export async function* readJsonLines(
   }
 }
 
-/** Reads a file of rejected rows: `{"column", "reason", "row"}` per line. */
+/** `{"column", "reason", "row"}` per line. */
 export function readRejectedRows(
   path: string,
   columns: readonly ReadColumn[],
@@ -47,17 +47,15 @@ export function readRejectedRows(
   return readJsonLines(streamCodecOf(null).read(path), columns, 'row');
 }
 
-/** The position of the text of a value in the bytes of its record. */
+/** In the bytes of its record. */
 interface ValueBounds {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Finds the members of the first JSON object from `start` on, without making values of them: `JSON.parse` would round
- * 9007199254740993, shorten 1.10, and hold a large row many times. Takes a row of any depth, without recursion.
- *
- * @throws SyntaxError if it is no object, or if it does not end
+ * Makes no values: `JSON.parse` would round 9007199254740993, shorten 1.10, and hold a large row many times. Takes a row
+ * of any depth. @throws SyntaxError if it is no object, or if it does not end
  */
 export function findMembers(
   json: Buffer,
@@ -84,7 +82,6 @@ export function findMembers(
   return members;
 }
 
-/** The text that a JSON string says. */
 function readString(json: Buffer, { start, end }: ValueBounds): string {
   const content = json.subarray(start + 1, end - 1);
   if (!content.includes(BACKSLASH)) return content.toString('utf8');

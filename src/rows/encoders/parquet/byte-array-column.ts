@@ -3,11 +3,10 @@ import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString, isEscaped } from '../text/json-text.ts';
-import { putByteArray } from './byte-arrays.ts';
+import { encoding, OpenPage, putByteArray, type RawPage } from './page.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
-import { encoding, OpenPage, type RawPage } from './page.ts';
-import { TextBounds } from './text-bounds.ts';
+import { TextBounds } from './bounds.ts';
 
 /** After this many values a dictionary with too many of them is given up. */
 const sampleValues = 1024;
@@ -21,10 +20,7 @@ const uuidTextBytes = 36;
 /** A page of dictionary indices may represent this many times the bytes of a plain page. */
 const indexedPageFactor = 2;
 
-/**
- * A column of texts, JSON or bytes. A chunk of text or uuid starts with a dictionary; if it does not pay,
- * or grows too large, the rest of the chunk is PLAIN.
- */
+/** A chunk of text or uuid starts with a dictionary; if it does not pay, or grows too large, the rest is PLAIN. */
 export class ByteArrayColumn implements ColumnWriter {
   readonly #column: number;
   readonly #type: ColumnType | 'plain';
@@ -135,7 +131,7 @@ export class ByteArrayColumn implements ColumnWriter {
     }
   }
 
-  /** The value's index in the dictionary; -1 if the dictionary must not be used any longer. */
+  /** -1 if the dictionary must not be used any longer. */
   #indexOf(
     dictionary: Dictionary,
     bytes: Buffer,
@@ -161,7 +157,6 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#dictionary = undefined;
   }
 
-  /** Adds the values of a dictionary to the bounds of the chunk. */
   #addEntries(dictionary: Dictionary): void {
     const { bytes, view } = dictionary.sink;
     for (let index = 0; index < dictionary.size; index++) {
@@ -255,10 +250,7 @@ const firstSlots = 256;
 /** A longer search means values chosen to collide: the column then gets no dictionary. */
 const maxProbes = 256;
 
-/**
- * The distinct values of a column chunk, in the order of their first appearance, PLAIN encoded as in the
- * dictionary page. Values are found by a hash table with open addressing.
- */
+/** In the order of their first appearance, PLAIN as in the dictionary page; a hash table with open addressing. */
 export class Dictionary {
   readonly sink: ByteWriter;
   size = 0;
@@ -275,10 +267,7 @@ export class Dictionary {
     this.#maxBytes = maxBytes;
   }
 
-  /**
-   * The index of the value, which is added if it is new; -1 if the dictionary is full. `view` is of the
-   * same memory as `bytes`.
-   */
+  /** A new value is added; -1 if the dictionary is full. `view` is of the same memory as `bytes`. */
   indexOf(bytes: Buffer, view: DataView, from: number, length: number): number {
     const hash = hashOf(bytes, view, from, length);
     const mask = this.#slots.length - 1;
@@ -292,7 +281,7 @@ export class Dictionary {
     return -1;
   }
 
-  /** Forgets all values and keeps the memory. */
+  /** Keeps the memory. */
   clear(): void {
     this.sink.length = 0;
     this.size = 0;
@@ -300,14 +289,14 @@ export class Dictionary {
     this.#slots = this.#room.subarray(0, firstSlots).fill(-1);
   }
 
-  /** Appends entry `index` to `target` as a PLAIN value. */
+  /** As a PLAIN value. */
   copyEntry(index: number, target: ByteWriter): void {
     const start = this.#starts[index] as number;
     const length = this.sink.view.getUint32(start, true);
     putByteArray(target, this.sink.bytes, this.sink.view, start + 4, length);
   }
 
-  /** Calls back with the position in `sink` and the length of the entry. */
+  /** Calls back with its position in `sink` and its length. */
   visit(index: number, visitor: (from: number, length: number) => void): void {
     const start = this.#starts[index] as number;
     visitor(start + 4, this.sink.view.getUint32(start, true));

@@ -1,7 +1,7 @@
 import type { ColumnMetaData, Compressors, FileMetaData, SchemaTree } from 'hyparquet';
-import { textOfDays, textOfMicroseconds } from './read-times.ts';
+import { textOfDays, textOfMicroseconds } from './read-values.ts';
 
-/** Reads the values of one column of a row group in order. Holds one page unpacked. */
+/** In order. Holds one page unpacked. */
 export interface ColumnCursor {
   /** The next value as it is stored; of a list its elements, as `readParquet` has them. Null is null. */
   next(): unknown;
@@ -29,7 +29,6 @@ export const valueParsers = {
   stringFromBytes: (bytes?: Uint8Array) => bytes && Buffer.from(bytes).toString('utf8'),
 };
 
-/** Where the pages of a column are in the file. */
 export function rangeOfChunk(chunk: ColumnMetaData): {
   readonly start: number;
   readonly end: number;
@@ -38,10 +37,7 @@ export function rangeOfChunk(chunk: ColumnMetaData): {
   return { start, end: start + Number(chunk.total_compressed_size) };
 }
 
-/**
- * @param bytes the pages of the column
- * @param schema whose annotations say what becomes of a value
- */
+/** @param schema whose annotations say what becomes of a value */
 export function openCursor(
   reader: PageReader,
   bytes: ArrayBuffer,

@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { ColumnMetrics } from '../../../foundation/domain/column-metrics.ts';
-import { type Order, orders } from './bounds.ts';
 import { type ParquetType, physicalType } from './column-types.ts';
-import type { ColumnChunk, RowGroup } from './metadata.ts';
+import { type ColumnChunk, type RowGroup, sum } from './metadata.ts';
 import type { ParquetColumn } from './schema.ts';
-import { successor, successorOfBytes } from './text-bounds.ts';
+import { successor, successorOfBytes } from './bounds.ts';
 
 /** Columns of a file that a table has metrics of, as in Iceberg's own writers. */
 const maxColumns = 100;
@@ -12,7 +11,7 @@ const maxColumns = 100;
 /** Characters of a text bound, and bytes of a binary one. */
 const boundLength = 16;
 
-/** The metrics of a file of a table. Lists have none. */
+/** Lists have none. */
 export function columnMetricsOf(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
@@ -35,15 +34,15 @@ function boundsOf(
   type: ParquetType,
   chunks: readonly ColumnChunk[],
 ): Pick<ColumnMetrics, 'lower' | 'upper'> {
-  const order = orderOf(type);
   const filled = chunks.filter(({ nullCount, values }) => nullCount !== values);
+  const order = orders.get(type.physical) ?? Buffer.compare;
   const lowest = extreme(
     filled.map(({ bounds }) => bounds?.min),
-    (one, other) => order(one, other) < 0,
+    order,
   );
   const highest = extreme(
     filled.map(({ bounds }) => bounds?.max),
-    (one, other) => order(one, other) > 0,
+    (one, other) => order(other, one),
   );
   return {
     lower: lowest && singleValue(type, lowest, 'lower'),
@@ -52,41 +51,45 @@ function boundsOf(
 }
 
 /** Null if one of the chunks with values does not have it. */
-function extreme(
-  bounds: readonly (Uint8Array | undefined)[],
-  isBeyond: (one: Uint8Array, other: Uint8Array) => boolean,
-): Uint8Array | null {
+function extreme(bounds: readonly (Uint8Array | undefined)[], order: Order): Uint8Array | null {
   let extreme: Uint8Array | null = null;
   for (const bound of bounds) {
     if (bound === undefined) return null;
-    if (extreme === null || isBeyond(bound, extreme)) extreme = bound;
+    if (extreme === null || order(bound, extreme) < 0) extreme = bound;
   }
   return extreme;
 }
 
-function orderOf({ physical }: ParquetType): Order {
-  switch (physical) {
-    case physicalType.boolean:
-      return orders.bool;
-    case physicalType.int32:
-      return orders.int32;
-    case physicalType.int64:
-      return orders.int64;
-    case physicalType.float:
-      return orders.float;
-    case physicalType.double:
-      return orders.double;
-    case physicalType.fixedBytes:
-      return orders.fixed;
-    default:
-      return orders.bytes;
-  }
+/** As `Buffer.compare`. */
+type Order = (one: Uint8Array, other: Uint8Array) => number;
+
+function numericOrder(read: (view: DataView) => number | bigint): Order {
+  const decode = (bytes: Uint8Array) =>
+    read(new DataView(bytes.buffer, bytes.byteOffset, bytes.length));
+  return (one, other) => {
+    const [left, right] = [decode(one), decode(other)];
+    return left < right ? -1 : left > right ? 1 : 0;
+  };
 }
 
-/**
- * A bound in Iceberg's binary form of a single value. Numbers and times are as in Parquet, little-endian, but a
- * decimal is big-endian in as few bytes as it needs.
- */
+/** By physical type. Others are compared as bytes. */
+const orders: ReadonlyMap<number, Order> = new Map([
+  [physicalType.boolean, numericOrder((view) => view.getUint8(0))],
+  [physicalType.int32, numericOrder((view) => view.getInt32(0, true))],
+  [physicalType.int64, numericOrder((view) => view.getBigInt64(0, true))],
+  [physicalType.float, numericOrder((view) => view.getFloat32(0, true))],
+  [physicalType.double, numericOrder((view) => view.getFloat64(0, true))],
+  [
+    physicalType.fixedBytes,
+    // Big-endian in two's complement, of one width.
+    (one, other) => {
+      const sign = ((one[0] as number) >> 7) - ((other[0] as number) >> 7);
+      return sign === 0 ? Buffer.compare(one, other) : -sign;
+    },
+  ],
+]);
+
+/** Numbers and times are as in Parquet, little-endian, but a decimal is big-endian in as few bytes as it needs. */
 function singleValue(
   { physical, decimal, tableType }: ParquetType,
   bound: Uint8Array,
@@ -122,8 +125,4 @@ function cutText(bytes: Buffer, side: 'lower' | 'upper'): Uint8Array | null {
   if (characters.length <= boundLength) return bytes;
   const cut = Buffer.from(characters.slice(0, boundLength).join(''));
   return side === 'lower' ? cut : (successor(cut) ?? null);
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -12,7 +12,6 @@ export const physicalType = {
   fixedBytes: 7,
 } as const;
 
-/** A column's type in the schema of the file. */
 export interface ParquetType {
   readonly physical: number;
   /** Bytes of each value; only of `fixedBytes`. */
@@ -43,9 +42,8 @@ const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
 });
 
 /**
- * The Parquet type of each column type. uuid is text, as in the other formats: Spark refuses the UUID type
- * (apache/spark#55684) and warehouses read it as bare bytes. JSON is text of type STRING: readers treat the
- * JSON type differently, and those that parse it lose digits.
+ * uuid is text: Spark refuses the UUID type (apache/spark#55684) and warehouses read it as bare bytes. So is JSON:
+ * readers treat the JSON type differently, and those that parse it lose digits.
  */
 export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
   bool: { physical: physicalType.boolean, tableType: 'boolean' },

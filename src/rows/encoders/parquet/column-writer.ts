@@ -1,10 +1,9 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Bounds } from './bounds.ts';
-import type { SparePool } from './byte-arrays.ts';
-import type { PageLimits, RawPage } from './page.ts';
+import type { PageLimits, RawPage, SparePool } from './page.ts';
 
-/** A row block with a view of its bytes, made once per block. */
+/** Made once per block. */
 export interface ViewedBlock {
   readonly block: RowBlock;
   readonly view: DataView;
@@ -14,7 +13,7 @@ export function viewBlock(block: RowBlock): ViewedBlock {
   return { block, view: viewOf(block.bytes) };
 }
 
-/** The summary of a column chunk after its last page was cut. */
+/** After its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
   /** Undefined for lists, whose nulls readers count differently. */
@@ -25,24 +24,20 @@ export interface ChunkSummary {
   readonly isAscending: boolean;
 }
 
-/** The columns of a file are written with these. */
 export interface ColumnParts {
   readonly limits: PageLimits;
   readonly spares: SparePool;
 }
 
-/** Turns one column of blocks into pages, one row group after the other. */
+/** One row group after the other. */
 export interface ColumnWriter {
-  /**
-   * Takes rows from `from` on, at most up to `to`, and stops if the page is full. Returns the row after the
-   * last it took.
-   */
+  /** From `from` on, at most up to `to`. Returns the row after the last that fits the page. */
   append(rows: ViewedBlock, from: number, to: number): number;
   readonly pageIsFull: boolean;
   /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
-  /** Closes the open page; undefined if it has no rows. */
+  /** Undefined if it has no rows. */
   cutPage(): RawPage | undefined;
-  /** Ends the row group, after its last page was cut. */
+  /** After its last page was cut. */
   finishChunk(): ChunkSummary;
 }

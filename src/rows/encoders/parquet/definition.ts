@@ -8,7 +8,7 @@ import { parquetWithoutRows } from './without-rows.ts';
 /** Pages are compressed inside the file, as they are filled. */
 const inside = { suffix: '', memoryBytes: 0 };
 
-/** Parquet, for warehouses and query engines; see README.md for types and limits. */
+/** See README.md for types and limits. */
 export const parquet: EncoderDefinition = {
   format: 'Parquet',
   extension: 'parquet',

@@ -9,27 +9,22 @@ import type {
   RejectedRow,
 } from '../encoder.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
-import { SparePool } from './byte-arrays.ts';
+import { type PageLimits, SparePool } from './page.ts';
 import { columnMetricsOf } from './column-metrics.ts';
 import { type ColumnParts, type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FixedColumn } from './fixed-column.ts';
 import { fixedValues, readValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
-import { PageArena } from './page-arena.ts';
-import { PageCompressor } from './page-compressor.ts';
-import type { PageLimits } from './page.ts';
+import { PageArena, PageCompressor } from './page-compressor.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { type ParquetColumn, planColumns } from './schema.ts';
 import { schemaNote, withFieldIds } from './table-fields.ts';
 
 /**
- * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
- * and row groups depend only on the rows before them.
- *
- * @param isOfTable whether its columns get the ids of a table's fields
- * @param notesBefore those of the other file that the file is made of
+ * Equal rows give equal bytes however they are cut into blocks. @param isOfTable whether its columns get the ids of a
+ * table's fields @param notesBefore those of the other file that the file is made of
  */
 export function openParquet(
   columns: readonly Column[],
@@ -65,18 +60,16 @@ export type ParquetOptions = Pick<
 type Note = readonly [string, string];
 type Notes = readonly Note[];
 
-/** Facts for readers about the file and its rows' source. */
 function notesOf(columns: readonly Column[], origin?: FileOrigin): Notes {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
-  return [
+  const notes: Note[] = [
     ['sluice.writer', createdBy],
     ['sluice.postgres_types', JSON.stringify(types)],
-    ...(origin ? notesOfOrigin(origin) : []),
   ];
-}
-
-function notesOfOrigin({ exportId, interval }: FileOrigin): Notes {
+  if (!origin) return notes;
+  const { exportId, interval } = origin;
   return [
+    ...notes,
     ['sluice.export', exportId],
     ['sluice.interval_start', toTimestamp(interval.start)],
     ['sluice.interval_end', toTimestamp(interval.end)],
@@ -99,7 +92,7 @@ class ParquetEncoder implements FileEncoder {
   #nextCheckpoint: number;
   #heldAtCheckpoint = 0;
   #rawAtCheckpoint = 0;
-  /** Bytes of the file that are ready but not returned yet, and their end in the file. */
+  /** With their end in the file. */
   #ready: Uint8Array[] = [magic];
   #offset = magic.length;
 
@@ -236,7 +229,7 @@ class ParquetEncoder implements FileEncoder {
   }
 }
 
-/** Counts the rows of a block that come before its kept row of that number; rejected rows are of the file before. */
+/** Rejected rows are of the file before. */
 function rowsBefore(kept: number, rejected: readonly RejectedRow[]): number {
   return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
 }
@@ -281,7 +274,7 @@ function limitSizes(
   };
 }
 
-/** Measures how full a file is that has a maximum of bytes. Counts whole row groups, so it depends on the rows alone. */
+/** Counts whole row groups, so it depends on the rows alone. */
 class FileLimit {
   readonly #maxBytes: number;
   readonly #footerOf: (groups: readonly RowGroup[]) => number;
@@ -311,13 +304,13 @@ class FileLimit {
     }
   }
 
-  /** Says whether another group may not fit into a file that ends at `offset` without its footer. */
+  /** A file that ends at `offset` without its footer. */
   isReached(offset: number): boolean {
     return offset + this.#footer > this.#maxBytes * (1 - reserve);
   }
 }
 
-/** When pages and row groups end. Sizes in bytes; `raw` before compression. */
+/** Sizes in bytes; `raw` before compression. */
 export interface ParquetSizes {
   readonly page: PageLimits;
   /** A row group ends at the first checkpoint at which it reaches one of these. */
@@ -333,10 +326,7 @@ const mebibyte = 1024 * 1024;
 /** Readers skip by row group (DuckDB) or by page (Arrow, Spark). DuckDB's own groups have 122,880 rows. */
 const prunedRows = 2 ** 17;
 
-/**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed, of 131,072 rows
- * at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
- */
+/** 16 MiB of memory hold 128 MiB once compressed. Pages are smaller if many columns each hold an open one. */
 export function defaultSizes(columnCount: number): ParquetSizes {
   const share = 1 / Math.max(1, columnCount);
   return {

@@ -11,16 +11,14 @@ const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 const word = 0x1_0000_0000;
 
-/** Writes values of one fixed-width type, and keeps their bounds in the chunk so far. */
+/** Of one type; keeps their bounds in the chunk so far. */
 export interface FixedValues {
-  /** Bytes of a value. */
   readonly width: number;
   /**
-   * Appends the values of `count` rows; `first` is the field of the first one in the block. The page has room for
-   * as many. One loop per type: a call for each value would take longer than its work.
+   * `first` is the field of the first in the block. The page has room. A call for each value would take longer than it.
    */
   put(page: OpenPage, rows: ViewedBlock, first: number, count: number): void;
-  /** The bounds of the values since the last call; undefined if there are none. */
+  /** Since the last call; undefined if there were none. */
   takeBounds(): Bounds | undefined;
   /** True if no value is before the one that was put before it, since the bounds were taken. Only timestamps say so. */
   readonly isAscending?: boolean;
@@ -141,10 +139,7 @@ function int64Values(addHigh: number, addLow: number): FixedValues {
   };
 }
 
-/**
- * No bounds if a NaN is among the values, and a zero bound covers both zeros, as parquet.thrift says of
- * ColumnOrder: readers disagree on the order of NaN.
- */
+/** As parquet.thrift says of ColumnOrder: no bounds with a NaN, and a zero bound covers both zeros. */
 function floatValues(width: 4 | 8): FixedValues {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
@@ -229,7 +224,7 @@ function boolValues(): FixedValues {
 const widthOf = ({ type: { physical, width = 8 } }: JsonNumber): number =>
   physical === physicalType.int32 ? 4 : width;
 
-/** Values that a function reads one by one; by default from JSON text. */
+/** One by one; by default from JSON text. */
 export function readValues(number: JsonNumber): FixedValues {
   const { read } = number;
   let min: number | bigint | undefined;
@@ -268,7 +263,7 @@ function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
   return bytes.take(0);
 }
 
-/** The writer of values of a fixed width; undefined for types of varying length. */
+/** Undefined for types of varying length. */
 export function fixedValues(type: ColumnType): FixedValues | undefined {
   switch (type) {
     case 'bool':

@@ -8,14 +8,11 @@ import {
   SPACE,
 } from '../../../foundation/domain/json-bytes.ts';
 
-/** `scanArray` returns this for JSON that is no flat array. */
 export const notFlat = -1;
 
 /**
- * Finds the elements of a JSON array without decoding them.
- *
- * @param visit gets the start and the end of an element
- * @returns how many there are; `notFlat` if the value is no array or an element is an array or an object
+ * Without decoding them. @param visit gets the start and the end of an element @returns how many there are; `notFlat` if
+ * the value is no array or an element is an array or an object
  */
 export function scanArray(
   bytes: Buffer,

@@ -7,7 +7,6 @@ import { copyBytes, decodeJsonString, isEscaped } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes, timeMicros } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
 
-/** Turns the JSON text of one value into a value of a Parquet column. */
 export interface JsonForm {
   readonly type: ParquetType;
   /** Why the type has no such value, without the value; undefined if it has. */
@@ -18,7 +17,7 @@ export interface JsonForm {
 
 const localTime = /^time(\(\d\))? without time zone$/;
 
-/** The number form of a type that COPY sends as JSON; undefined if it is text. */
+/** Undefined if COPY sends the type as text. */
 export function jsonNumberOf(
   sourceType: string,
   timeAs: TimeAs = 'micros',
@@ -30,7 +29,7 @@ export function jsonNumberOf(
   return fitsDecimal(limits) ? decimalNumber(limits.precision, limits.scale) : undefined;
 }
 
-/** The form of the elements of an array type; undefined if the array stays JSON. */
+/** Undefined if the array stays JSON. */
 export function elementFormOf(arrayType: string, timeAs: TimeAs): JsonForm | undefined {
   const element = arrayType.slice(0, -2);
   const form = elementForms.get(element.replace(/\(\d+\)/, ''));
@@ -48,7 +47,6 @@ function formOf(number: JsonNumber): JsonForm {
   };
 }
 
-/** A whole number of so many bits. */
 function integerForm(type: 'int2' | 'int4' | 'int8', bits: number): JsonForm {
   return {
     type: parquetTypes[type],
@@ -66,12 +64,14 @@ function integerForm(type: 'int2' | 'int4' | 'int8', bits: number): JsonForm {
   };
 }
 
+/** A number, or a string if it is not finite. */
+const numberForm = /^(-?\d[\d.]*([eE][-+]?\d+)?|"(NaN|-?Infinity)")$/;
+
 function floatForm(type: 'float4' | 'float8'): JsonForm {
-  const form = /^(-?\d[\d.]*([eE][-+]?\d+)?|"(NaN|-?Infinity)")$/;
   return {
     type: parquetTypes[type],
     check: (bytes, from, end) =>
-      form.test(bytes.toString('latin1', from, end)) ? undefined : 'not a number',
+      numberForm.test(bytes.toString('latin1', from, end)) ? undefined : 'not a number',
     put(out, bytes, from, end) {
       out.ensure(8);
       const text = bytes.toString('latin1', from, end).replaceAll('"', '');
@@ -104,10 +104,9 @@ function textForm(isText: (bytes: Buffer, from: number, end: number) => boolean)
   };
 }
 
-/** Texts are JSON strings; a numeric is a number, or a string if it is not finite. */
 const texts = textForm((bytes, from) => bytes[from] === QUOTE);
 const numericText = textForm((bytes, from, end) =>
-  /^(-?\d[\d.]*([eE][-+]?\d+)?|"(NaN|-?Infinity)")$/.test(bytes.toString('latin1', from, end)),
+  numberForm.test(bytes.toString('latin1', from, end)),
 );
 
 const bytesForm: JsonForm = {
@@ -121,7 +120,6 @@ const bytesForm: JsonForm = {
   },
 };
 
-/** A PLAIN BYTE_ARRAY: its length and its bytes. */
 function putBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from + 4);
   out.view.setUint32(out.length, end - from, true);

@@ -2,14 +2,12 @@ import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import { exactDigits } from '../../../foundation/domain/decimal-columns.ts';
 import { decimalType, type ParquetType, physicalType } from './column-types.ts';
 
-/** Turns the JSON text of one number, day or time into a value of fixed width. */
 export interface JsonNumber {
   readonly type: ParquetType;
-  /** Why the type has no such value, without the value; undefined if it has. */
+  /** Without the value; undefined if the type has it. */
   check(bytes: Buffer, from: number, end: number): string | undefined;
-  /** The stored value of a text that `check` accepts. All values of a column are of one type. */
+  /** Of a text that `check` accepts. All values of a column are of one type. */
   read(bytes: Buffer, from: number, end: number): number | bigint;
-  /** Appends a PLAIN value. */
   write(out: ByteWriter, value: number | bigint): void;
 }
 
@@ -44,7 +42,6 @@ function writeFixed(out: ByteWriter, value: bigint, width: number): void {
   out.length += width;
 }
 
-/** A value of the largest width, before it is cut to the column's. */
 const wide = Buffer.alloc(16);
 
 /** A `numeric(precision, scale)`: a JSON number, or a string of what is not finite. */
@@ -90,7 +87,7 @@ function isDigit(byte: number): boolean {
   return byte >= zero && byte < zero + 10;
 }
 
-/** The number without its point, `scale` digits after it; of up to 15 digits. Reading a text of it costs wide rows half as much CPU again. */
+/** Up to 15 digits. Reading a text of it costs wide rows half as much CPU again. */
 function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
   const isNegative = bytes[from] === minus;
   let at = isNegative ? from + 1 : from;

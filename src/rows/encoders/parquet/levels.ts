@@ -1,6 +1,6 @@
 /**
- * Parquet's hybrid of run lengths and bit packing, for definition levels and dictionary indices.
- * Source: https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE
+ * Run lengths and bit packing, for definition levels and dictionary indices. Source:
+ * https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE
  */
 
 /** A run of this many equal values is written as a run; the format packs bits in groups of 8. */
@@ -16,10 +16,7 @@ export function bitWidthOf(value: number): number {
   return 32 - Math.clz32(value);
 }
 
-/**
- * Writes the first `count` values into `target` from `at` on and returns the end of what was
- * written. `bitWidth` is at most 16.
- */
+/** The first `count` values, from `at` on. Returns the end. `bitWidth` is at most 16. */
 export function encodeHybrid(
   target: Uint8Array,
   at: number,
@@ -47,7 +44,7 @@ export function encodeHybrid(
   return end;
 }
 
-/** Writes one value `count` times, `minRun` at least, as `encodeHybrid` does. */
+/** As `encodeHybrid`; `count` is `minRun` at least. */
 export function encodeRun(
   target: Uint8Array,
   at: number,

@@ -11,10 +11,7 @@ const level = { empty: 1, nullElement: 2, element: 3 } as const;
 const definitionBits = 2;
 const firstCapacity = 4096;
 
-/**
- * A column of arrays that come as JSON: a LIST of three levels. A page ends between rows. Elements are
- * PLAIN, without a dictionary and without bounds.
- */
+/** A LIST of three levels, from JSON. A page ends between rows. Elements are PLAIN, without bounds. */
 export class ListColumn implements ColumnWriter {
   readonly #column: number;
   readonly #element: JsonForm;

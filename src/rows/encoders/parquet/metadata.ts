@@ -15,7 +15,6 @@ import {
   type ThriftField,
 } from './thrift.ts';
 
-/** The four bytes that a Parquet file starts and ends with. */
 export const magic = Buffer.from('PAR1');
 
 /** In the form that parquet-mr parses. Raise the version if equal rows begin to give other bytes. */
@@ -36,7 +35,6 @@ export interface ColumnChunk {
   /** Offset in the file of the first data page. */
   readonly dataOffset: number;
   readonly dictionaryOffset: number | undefined;
-  /** Page headers included, in both. */
   readonly rawBytes: number;
   readonly compressedBytes: number;
   readonly nullCount: number | undefined;
@@ -56,7 +54,7 @@ export interface PageSizes {
   readonly compressed: number;
 }
 
-/** parquet.thrift's PageHeader of a data page of version 1: every reader knows it. */
+/** Version 1: every reader knows it. */
 export function dataPageHeader(values: number, pageEncoding: number, sizes: PageSizes): Uint8Array {
   return struct([
     i32(1, 0),
@@ -66,7 +64,6 @@ export function dataPageHeader(values: number, pageEncoding: number, sizes: Page
   ]);
 }
 
-/** parquet.thrift's PageHeader of a dictionary page. */
 export function dictionaryPageHeader(entries: number, sizes: PageSizes): Uint8Array {
   return struct([
     i32(1, 2),
@@ -76,11 +73,7 @@ export function dictionaryPageHeader(entries: number, sizes: PageSizes): Uint8Ar
   ]);
 }
 
-/**
- * The end of a file: FileMetaData, its length, the magic bytes.
- *
- * @param notes key-value metadata. Equal rows must give equal bytes, so nothing that differs between runs
- */
+/** FileMetaData, its length, the magic bytes. @param notes nothing that differs between runs */
 export function fileFooter(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
@@ -206,6 +199,6 @@ function statistics({ nullCount, bounds }: ColumnChunk) {
   ]);
 }
 
-function sum(numbers: readonly number[]): number {
+export function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }

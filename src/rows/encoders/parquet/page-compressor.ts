@@ -2,8 +2,56 @@ import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import { loadZstd } from '../codecs/zstd.ts';
 import type { Compression } from '../encoder.ts';
-import type { PageArena } from './page-arena.ts';
 import type { RawPage } from './page.ts';
+
+/** A slab; the first ones are smaller, since most files are small. */
+const slabBytes = 1 << 20;
+const firstBytes = 1 << 13;
+/** A larger page has memory of its own. */
+const maxPageBytes = slabBytes / 2;
+
+/** Pages live too long for V8 to free them soon, so the next row group has the memory of the one before. */
+export class PageArena {
+  /** Memory of the group that is filled; the last buffer has room. */
+  #filled: Buffer[] = [];
+  #used = 0;
+  /** Memory of groups that were handed out and may still be read. */
+  #given: Buffer[] = [];
+  #spare: Buffer[] = [];
+
+  copy(body: Uint8Array): Uint8Array {
+    const { length } = body;
+    if (length > maxPageBytes) return Buffer.from(body);
+    const slab = this.#slabFor(length);
+    const start = this.#used;
+    slab.set(body, start);
+    this.#used = start + length;
+    return slab.subarray(start, this.#used);
+  }
+
+  #slabFor(length: number): Buffer {
+    const last = this.#filled.at(-1);
+    if (last && this.#used + length <= last.length) return last;
+    const size = last ? Math.min(slabBytes, last.length * 4) : firstBytes;
+    const slab = this.#spare.pop() ?? Buffer.allocUnsafeSlow(Math.max(size, length));
+    this.#filled.push(slab);
+    this.#used = 0;
+    return slab;
+  }
+
+  endGroup(): void {
+    this.#given.push(...this.#filled);
+    this.#filled = [];
+    this.#used = 0;
+  }
+
+  /** Once the handed-out bytes are no longer read. */
+  reuse(): void {
+    const whole = this.#given.filter(({ length }) => length === slabBytes);
+    this.#spare.push(...whole);
+    this.#given = [];
+  }
+}
 
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
 const maxPagesInFlight = 4;
@@ -13,19 +61,17 @@ export interface CompressedPage extends Pick<RawPage, 'values' | 'encoding'> {
   readonly body: Uint8Array;
 }
 
-/** A page on its way through a codec. */
 export interface PendingPage {
   readonly rawBytes: number;
   readonly done: Promise<CompressedPage>;
 }
 
-/** Compresses pages, a few at a time. */
+/** A few at a time. */
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
   readonly #inFlight: Promise<unknown>[] = [];
   readonly #arena: PageArena;
 
-  /** @param arena gets the compressed pages */
   constructor(compression: Compression, arena: PageArena) {
     this.#arena = arena;
     this.#codec = loadCodec(compression);
@@ -37,7 +83,7 @@ export class PageCompressor {
     return this.#codec.then((codec) => codec.id);
   }
 
-  /** Starts compressing the page as soon as there is room, and releases its memory at the end. */
+  /** As soon as there is room; releases the memory of the page at the end. */
   async submit(page: RawPage): Promise<PendingPage> {
     if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
     const done = this.#compress(page);
@@ -57,14 +103,11 @@ export class PageCompressor {
   }
 }
 
-/** Compresses a page, on the thread pool if that pays. */
+/** On the thread pool if that pays. */
 interface Codec {
   /** parquet.thrift's CompressionCodec. */
   readonly id: number;
-  /**
-   * The page must not change until this resolves. The result may be part of a larger memory, or the page
-   * itself.
-   */
+  /** The page must not change until this resolves. The result may be the page itself. */
   readonly compress: (page: Buffer) => Promise<Uint8Array>;
 }
 
@@ -80,7 +123,7 @@ const brotliQuality = 4;
 /** zlib switches threads for each chunk of output, so most pages should fit into one chunk. */
 const chunkSizeFor = (page: Buffer): number => Math.max(1024, page.length >>> 1);
 
-/** The codec of a compression. Packages with native code are loaded only if they are used. */
+/** Packages with native code are loaded only if they are used. */
 async function loadCodec(compression: Compression): Promise<Codec> {
   switch (compression) {
     case null:
@@ -112,9 +155,8 @@ async function loadCodec(compression: Compression): Promise<Codec> {
 }
 
 /**
- * LZ4's block format, which Parquet calls LZ4_RAW. Our own code, because the native packages keep their
- * output's memory so long that a file takes hundreds of megabytes. Source:
- * https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+ * Parquet calls it LZ4_RAW. Our own code: native packages keep their output so long that a file takes hundreds of MB.
+ * Source: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
  */
 
 const minMatch = 4;
@@ -127,12 +169,11 @@ const hashBits = 13;
 /** The last position of four bytes with a hash, plus one. Shared, since compression is synchronous. */
 const table = new Int32Array(1 << hashBits);
 
-/** Maximum bytes that `length` bytes compress to. */
 export function maxLz4Bytes(length: number): number {
   return length + Math.ceil(length / 255) + 16;
 }
 
-/** Compresses `source`, at least one byte, as one block. */
+/** As one block of at least one byte. */
 export function compressLz4(source: Buffer): Buffer {
   const target = Buffer.allocUnsafeSlow(maxLz4Bytes(source.length));
   const view = new DataView(source.buffer, source.byteOffset, source.length);
@@ -162,7 +203,7 @@ export function compressLz4(source: Buffer): Buffer {
   return target.subarray(0, putLiterals(target, end, source, literals, source.length, 0));
 }
 
-/** Counts the bytes at `at`, before `limit`, that equal those at `seen`. */
+/** At `at`, before `limit`, as at `seen`. */
 function extend(source: Buffer, view: DataView, seen: number, at: number, limit: number): number {
   let length = 0;
   while (

@@ -1,6 +1,46 @@
-import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
-import type { SparePool } from './byte-arrays.ts';
+import { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import { putBytes } from '../text/plain-text.ts';
 import { encodeHybrid, encodeRun, maxHybridBytes, minRun } from './levels.ts';
+
+/** The engine copies longer values. */
+const longCopy = 160;
+
+/** Its length, little-endian, and its bytes. The view is of the same memory as the source. */
+export function putByteArray(
+  out: ByteWriter,
+  source: Buffer,
+  sourceView: DataView,
+  from: number,
+  length: number,
+): void {
+  out.ensure(length + 4);
+  out.view.setUint32(out.length, length, true);
+  const at = out.length + 4;
+  if (length > longCopy) source.copy(out.bytes, at, from, from + length);
+  else putBytes(out.view, at, sourceView, from, from + length);
+  out.length = at + length;
+}
+
+/** So many pages may be in flight: a steady run of pages needs no new memory. */
+const sparesOfOneSize = 4;
+
+/** By capacity, to reuse for any column. */
+export class SparePool {
+  readonly #spares = new Map<number, ByteWriter[]>();
+
+  /** A sink of that capacity, empty except for `start` bytes. */
+  take(capacity: number, start: number): ByteWriter {
+    const sink = this.#spares.get(capacity)?.pop() ?? new ByteWriter(capacity);
+    sink.length = start;
+    return sink;
+  }
+
+  give(sink: ByteWriter): void {
+    const { length } = sink.bytes;
+    const spares = this.#spares.get(length) ?? [];
+    if (spares.length < sparesOfOneSize) this.#spares.set(length, [...spares, sink]);
+  }
+}
 
 /** parquet.thrift's Encoding. */
 export const encoding = {
@@ -9,23 +49,21 @@ export const encoding = {
   rleDictionary: 8,
 } as const;
 
-/** When a page is full. */
 export interface PageLimits {
   readonly bytes: number;
   readonly rows: number;
 }
 
-/** A page before compression. */
 export interface RawPage {
   /** Rows of a data page, entries of a dictionary page. */
   readonly values: number;
   readonly encoding: number;
   readonly body: Buffer;
-  /** Returns the page's memory once the body is no longer read. */
+  /** Once the body is no longer read. */
   readonly release: () => void;
 }
 
-/** The page that a column is filling: values in `sink`, and which rows are not null. */
+/** Values in `sink`, and which rows are not null. */
 export class OpenPage {
   sink: ByteWriter;
   rows = 0;
@@ -44,7 +82,6 @@ export class OpenPage {
     this.sink = spares.take(this.#head + 1024, this.#head);
   }
 
-  /** Bytes of values so far. */
   get valueBytes(): number {
     return this.sink.length - this.#head;
   }
@@ -59,7 +96,7 @@ export class OpenPage {
     return Math.min(limits.rows - rows, Math.ceil((limits.bytes - valueBytes) / width));
   }
 
-  /** Takes `count` rows whose values are written: every `step`th length from `first` on, null if negative. */
+  /** Their values are written: every `step`th length from `first` on, null if negative. */
   addRows(lengths: Int32Array, first: number, step: number, count: number): void {
     const end = this.rows + count;
     for (let row = this.rows, field = first; row < end; row++, field += step) {
@@ -68,7 +105,7 @@ export class OpenPage {
     this.rows = end;
   }
 
-  /** Takes `count` rows that all have values, which are written. */
+  /** Their values are written; none is null. */
   addPresent(count: number): void {
     this.rows += count;
   }
@@ -84,7 +121,6 @@ export class OpenPage {
     this.nulls++;
   }
 
-  /** Closes the page and starts the next one. */
   cut(pageEncoding: number): RawPage {
     const { sink } = this;
     // A page begins with the bytes of the levels.

@@ -1,18 +1,50 @@
 import type { SchemaElement } from 'hyparquet';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { float4Text, float8Text } from '../text/format-floats.ts';
-import { textOfMicroseconds } from './read-times.ts';
 
-/** A file's facts about the values of a column, or of the elements of its lists. */
+const dayMs = 86_400_000;
+/** The calendar repeats after 400 years. */
+const cycleYears = 400;
+const cycleMs = 146_097 * dayMs;
+/** JavaScript's dates end at the year 275760, PostgreSQL's at 5874897. */
+const lastMs = 8.64e15;
+
+/** Microseconds since 1970. */
+export function textOfMicroseconds(micros: bigint): string {
+  const fraction = ((micros % 1_000n) + 1_000n) % 1_000n;
+  const text = textOfMilliseconds(Number((micros - fraction) / 1_000n));
+  // The last digits come before the Z, and before the BC of an early year.
+  return text.replace(/\d{3}Z/, `${String(fraction).padStart(3, '0')}Z`);
+}
+
+/** Days since 1970. */
+export function textOfDays(days: number): string {
+  return textOfMilliseconds(days * dayMs).replace(/T.*Z/, '');
+}
+
+function textOfMilliseconds(ms: number): string {
+  const cycles = ms > lastMs ? Math.ceil((ms - lastMs) / cycleMs) : 0;
+  return yearOfPostgres(toTimestamp(ms - cycles * cycleMs), cycles * cycleYears);
+}
+
+/** ISO's years 0 and below are years before Christ, and those past 9999 have a sign. */
+function yearOfPostgres(text: string, later: number): string {
+  const [, year = '', rest = ''] = /^([+-]?\d+)(-.*)$/.exec(text) ?? [];
+  const number = Number(year) + later;
+  const shown = String(number > 0 ? number : 1 - number).padStart(4, '0');
+  return `${shown}${rest}${number > 0 ? '' : ' BC'}`;
+}
+
+/** Of a column, or of the elements of its lists. */
 export interface ReadLeaf {
   readonly element: SchemaElement;
   readonly isList: boolean;
-  /** True if the library gets it without its annotation, so that its values are only read with the leaf. */
+  /** The library gets it without its annotation, so that its values are only read with the leaf. */
   readonly isBare: boolean;
 }
 
 /**
- * The leaves of a schema by the names of the columns. Decimals and times of day lose their annotations in the
- * schema: the library would make floats of the first, and does not know the second.
+ * By column. Of decimals and times of day the schema loses the annotations: the library would make floats of the first.
  */
 export function takeLeaves(schema: SchemaElement[]): ReadonlyMap<string, ReadLeaf> {
   const leaves = new Map<string, ReadLeaf>();
@@ -32,11 +64,7 @@ export function takeLeaves(schema: SchemaElement[]): ReadonlyMap<string, ReadLea
   return leaves;
 }
 
-/**
- * The text of a value whose column PostgreSQL sends as JSON: of a string its content, else the JSON.
- *
- * @param sourceType PostgreSQL's name of the column's type; a list of numeric without limits has texts
- */
+/** Of a JSON string its content, else the JSON. @param sourceType a list of numeric without limits has texts */
 export function textOfJsonColumn(
   value: unknown,
   { element, isList }: ReadLeaf,
@@ -48,7 +76,7 @@ export function textOfJsonColumn(
   return `[${items.join(',')}]`;
 }
 
-/** Prints as PostgreSQL's to_json prints an element of an array. */
+/** As PostgreSQL's to_json prints an element of an array. */
 function jsonOf(item: unknown, element: SchemaElement, isNumber: boolean): string {
   if (item === null || item === undefined) return 'null';
   const text = textOfValue(item, element);

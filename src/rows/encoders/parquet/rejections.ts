@@ -12,11 +12,9 @@ const lastMicrosHigh = 2_147_263_230;
 const lastMicrosLow = 3_301_449_727;
 
 /**
- * The rows with a value that the file's types cannot represent: infinite dates and times, and timestamps
- * from 294247-01-10T04:00:54.775808 on, since PostgreSQL counts from 2000 and Parquet from 1970. Every
- * other finite value fits: PostgreSQL's dates end at 5874897-12-31, Parquet's some thousand years later;
- * the first instant, in 4714 BC, is far from the other end. Also a numeric that is not finite,
- * the time 24:00:00, and arrays of such values or of arrays. One entry per row, for its first such column.
+ * Infinite dates and times, and timestamps from 294247-01-10T04:00:54.775808 on: PostgreSQL counts from 2000, Parquet
+ * from 1970. Every other finite value fits. Also a numeric that is not finite, the time 24:00:00, and arrays of such
+ * values or of arrays. One entry per row, for its first such column.
  */
 export function findRejections(
   block: RowBlock,
@@ -61,7 +59,7 @@ function checkFields(
   }
 }
 
-/** The block without these rows; the bytes are shared. */
+/** The bytes are shared. */
 export function withoutRows(block: RowBlock, rejected: readonly RejectedRow[]): RowBlock {
   const width = block.columns.length;
   const rowCount = block.rowCount - rejected.length;

@@ -8,7 +8,7 @@ import {
 } from './metadata.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
 
-/** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
+/** A column's pages must be adjacent, so all are held. */
 export class OpenRowGroup {
   rows = 0;
   readonly #pages: PendingPage[][];
@@ -22,7 +22,6 @@ export class OpenRowGroup {
     this.#compressor = compressor;
   }
 
-  /** Takes the column's open page. */
   async cutPage(column: number, writer: ColumnWriter): Promise<void> {
     const raw = writer.cutPage();
     if (raw === undefined) return;
@@ -32,9 +31,7 @@ export class OpenRowGroup {
   }
 
   /**
-   * The bytes held. Only pages cut before the last call count by their compressed size, so the result
-   * depends on the rows alone and never on the speed of the threads.
-   *
+   * Only pages cut before the last call count by their compressed size, so that the speed of threads does not matter.
    * @param ratio what compression is expected to leave of the others
    */
   async settle(ratio: number): Promise<number> {

@@ -5,13 +5,11 @@ import { type ParquetType, parquetTypes } from './column-types.ts';
 import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
 import { decimalNumber, type JsonNumber } from './json-numbers.ts';
 
-/** A column of rows as a column of a Parquet file. */
 export interface ParquetColumn {
   readonly name: string;
-  /** The type of the values; for a list that of its elements. */
+  /** For a list that of its elements. */
   readonly type: ParquetType;
   readonly isList: boolean;
-  /** Turns a field into values. */
   readonly form: ColumnForm;
   /** If the file belongs to a table; the element's is of a list. */
   readonly ids?: { readonly field: number; readonly element: number };
@@ -25,12 +23,7 @@ export type ColumnForm =
   | { readonly kind: 'number'; readonly number: JsonNumber }
   | { readonly kind: 'list'; readonly element: JsonForm };
 
-/**
- * The columns of a file; README.md has a table of the types.
- *
- * @param decimals numerics that are DECIMAL by choice
- * @param timeAs `text`: Spark refuses a file with the type TIME
- */
+/** @param decimals numerics that are DECIMAL by choice @param timeAs `text`: Spark refuses a file with the type TIME */
 export function planColumns(
   columns: readonly Column[],
   decimals: readonly DecimalColumn[] | null = null,

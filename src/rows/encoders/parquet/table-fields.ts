@@ -3,10 +3,7 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { TableField } from '../../../foundation/domain/table-field.ts';
 import type { ParquetColumn } from './schema.ts';
 
-/**
- * The id of a table's field, which its files name too. It follows from the column's name alone: files of any
- * two runs agree on it without asking the table, and equal rows give equal bytes.
- */
+/** It follows from the name alone: any two runs agree on it without asking the table. */
 function fieldIdOf(name: string): number {
   return 1 + (createHash('sha256').update(name).digest().readUInt32BE(0) >>> 2);
 }
@@ -37,7 +34,7 @@ export function withFieldIds(
   });
 }
 
-/** The columns as Iceberg describes them. */
+/** As Iceberg describes them. */
 export function tableFieldsOf(columns: readonly ParquetColumn[]): readonly TableField[] {
   return withFieldIds(columns).map(({ name, type: { tableType }, isList, ids }) => ({
     id: ids.field,
@@ -54,7 +51,7 @@ export function tableFieldsOf(columns: readonly ParquetColumn[]): readonly Table
   }));
 }
 
-/** Notes of Iceberg's own writers in a file, for readers that look there. */
+/** As Iceberg's own writers do, for readers that look there. */
 export function schemaNote(columns: readonly ParquetColumn[]): readonly [string, string] {
   const schema = { type: 'struct', 'schema-id': 0, fields: tableFieldsOf(columns) };
   return ['iceberg.schema', JSON.stringify(schema)];

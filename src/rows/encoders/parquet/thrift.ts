@@ -1,11 +1,10 @@
 /**
- * The part of Thrift's compact protocol that describes a Parquet file. Values are byte strings that are
- * joined, so a struct reads like its definition in parquet.thrift. No library supports these few structs as
- * a public interface. Source:
+ * Of Thrift's compact protocol, what describes a Parquet file: a struct reads like its definition in parquet.thrift. No
+ * library supports these few structs. Source:
  * https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
  */
 
-/** One field of a struct: its id in parquet.thrift, its compact type, its encoded value. */
+/** Its id in parquet.thrift, its compact type, its encoded value. */
 export interface ThriftField {
   readonly id: number;
   readonly type: number;
@@ -34,29 +33,21 @@ function zigzag(value: number): Uint8Array {
   return varint(wide < 0n ? -wide * 2n - 1n : wide * 2n);
 }
 
-export const i32 = (id: number, value: number): ThriftField => ({
-  id,
-  type: compactType.i32,
-  value: zigzag(value),
-});
+const zigzagField =
+  (type: number) =>
+  (id: number, value: number): ThriftField => {
+    return { id, type, value: zigzag(value) };
+  };
 
-export const i16 = (id: number, value: number): ThriftField => ({
-  id,
-  type: compactType.i16,
-  value: zigzag(value),
-});
+export const i16 = zigzagField(compactType.i16);
+export const i32 = zigzagField(compactType.i32);
+/** `value` is a whole number below 2^53: sizes and offsets of one file. */
+export const i64 = zigzagField(compactType.i64);
 
 export const i8 = (id: number, value: number): ThriftField => ({
   id,
   type: compactType.i8,
   value: Uint8Array.of(value),
-});
-
-/** `value` is a whole number below 2^53: sizes and offsets of one file. */
-export const i64 = (id: number, value: number): ThriftField => ({
-  id,
-  type: compactType.i64,
-  value: zigzag(value),
 });
 
 export const bool = (id: number, value: boolean): ThriftField => ({
@@ -75,7 +66,7 @@ export const binary = (id: number, value: Uint8Array | string): ThriftField => (
   value: lengthPrefixed(typeof value === 'string' ? Buffer.from(value) : value),
 });
 
-/** A struct's bytes. Fields are in ascending order of their ids; an undefined field is omitted. */
+/** Fields are in ascending order of their ids; an undefined field is omitted. */
 export function struct(fields: readonly (ThriftField | undefined)[]): Uint8Array {
   const parts: Uint8Array[] = [];
   let last = 0;

@@ -7,13 +7,7 @@ import {
   epochDays,
   type RowBlock,
 } from '../../../foundation/domain/row-block.ts';
-import type {
-  Compression,
-  FileEncoder,
-  FormatOptions,
-  IsDropped,
-  RemainingFile,
-} from '../encoder.ts';
+import type { Compression, FormatOptions, IsDropped, RemainingFile } from '../encoder.ts';
 import { type ColumnCursor, loadPageReader, openCursor, rangeOfChunk } from './column-cursor.ts';
 import { openParquet } from './encode.ts';
 import { type ReadLeaf, takeLeaves, textOfJsonColumn } from './read-values.ts';
@@ -23,8 +17,8 @@ const blockBytes = 1 << 20;
 const blockFields = 1 << 16;
 
 /**
- * Makes a file again without some of its rows: with the same columns, types and notes, and the bytes that an export
- * of the remaining rows would have. Holds the compressed pages of a row group, and of each column one page unpacked.
+ * With the bytes that an export of the remaining rows would have. Holds the compressed pages of a row group, and of each
+ * column one page unpacked.
  */
 export function parquetWithoutRows(
   path: string,
@@ -52,7 +46,9 @@ export function parquetWithoutRows(
     for await (const block of remainingBlocks(file, metadata, columns, isDropped)) {
       yield* await encoder.write(block);
       encoder.release?.();
-      refuseRejected(encoder);
+      // A value that was in a file has a place in it.
+      const [rejected] = encoder.rejected ?? [];
+      if (rejected) throw new Error(`a row cannot be written again: ${rejected.reason}`);
     }
     yield* await encoder.finish();
     columnMetrics = encoder.columnMetrics ?? [];
@@ -63,12 +59,6 @@ export function parquetWithoutRows(
       return columnMetrics;
     },
   };
-}
-
-/** A value that was in a file has a place in it. */
-function refuseRejected({ rejected = [] }: FileEncoder): void {
-  const [first] = rejected;
-  if (first) throw new Error(`a row cannot be written again: ${first.reason}`);
 }
 
 type LocalFile = { slice(start: number, end?: number): ArrayBuffer | Promise<ArrayBuffer> };
@@ -102,7 +92,6 @@ async function* remainingBlocks(
   if (block.rows > 0) yield block.take();
 }
 
-/** Rows that are put together again. */
 class OpenBlock {
   readonly #columns: readonly StoredColumn[];
   #out = new ByteWriter(blockBytes);
@@ -148,7 +137,6 @@ function columnsOf(metadata: FileMetaData): readonly StoredColumn[] {
   );
 }
 
-/** PostgreSQL's types, as the file names them. */
 function typesOf({ key_value_metadata: notes }: FileMetaData) {
   const note = notes?.find(({ key }) => key === 'sluice.postgres_types')?.value;
   return note === undefined
@@ -183,20 +171,16 @@ function readSchema({ schema }: FileMetaData): SchemaElement[] {
   });
 }
 
-/** A column of a file, and how its stored values become fields of row blocks again. */
+/** With how its stored values become fields of row blocks again. */
 interface StoredColumn {
   readonly column: Column;
-  /** Appends the bytes of a value that is not null. */
   put(out: ByteWriter, value: unknown): void;
 }
 
 /**
- * The column of blocks from which an encoder makes the same values again. Types that are stored alike get one type: an
- * interval is a text.
- *
- * @param leaf of the file, with its annotations
- * @param sourceType PostgreSQL's name of the type; empty if the file does not say it
- * @param isJson whether a text is stored as JSON is: without bounds
+ * Types that are stored alike get one type: an interval is a text. @param leaf of the file, with its annotations @param
+ * sourceType PostgreSQL's name of the type; empty if the file does not say it @param isJson whether a text is stored as
+ * JSON is: without bounds
  */
 function storedColumn(
   name: string,
@@ -212,7 +196,6 @@ function storedColumn(
   return { column: { name, type, sourceType }, put: writers[type] };
 }
 
-/** The types that values of a file can have. */
 type StoredType = Exclude<ColumnType, 'jsonb' | 'as_json'>;
 
 function typeOf(element: SchemaElement, sourceType: string, isJson: boolean): StoredType {
@@ -239,51 +222,43 @@ function typeOf(element: SchemaElement, sourceType: string, isJson: boolean): St
 
 const epochMicros = BigInt(epochDays) * 86_400_000_000n;
 
+const fixed =
+  <Value>(
+    width: number,
+    set: (view: DataView, at: number, value: Value) => void,
+  ): StoredColumn['put'] =>
+  (out, value) => {
+    out.ensure(width);
+    set(out.view, out.length, value as Value);
+    out.length += width;
+  };
+
+const putMoment = fixed<bigint>(8, (view, at, value) => view.setBigInt64(at, value - epochMicros));
+
 const writers: Readonly<Record<StoredType, StoredColumn['put']>> = {
   bool: (out, value) => out.put(value === true ? 1 : 0),
-  int2(out, value) {
-    out.ensure(2);
-    out.view.setInt16(out.length, value as number);
-    out.length += 2;
-  },
-  int4: (out, value) => putInt32(out, value as number),
-  int8: (out, value) => putInt64(out, value as bigint),
-  float4(out, value) {
-    out.ensure(4);
-    out.view.setFloat32(out.length, value as number);
-    out.length += 4;
-  },
-  float8(out, value) {
-    out.ensure(8);
-    out.view.setFloat64(out.length, value as number);
-    out.length += 8;
-  },
+  int2: fixed<number>(2, (view, at, value) => view.setInt16(at, value)),
+  int4: fixed<number>(4, (view, at, value) => view.setInt32(at, value)),
+  int8: fixed<bigint>(8, (view, at, value) => view.setBigInt64(at, value)),
+  float4: fixed<number>(4, (view, at, value) => view.setFloat32(at, value)),
+  float8: fixed<number>(8, (view, at, value) => view.setFloat64(at, value)),
   text: putBytes,
   json: putBytes,
   bytea: putBytes,
-  uuid: (out, value) => putBytes(out, Buffer.from(textOf(value).replaceAll('-', ''), 'hex')),
-  date: (out, value) => putInt32(out, (value as number) - epochDays),
-  timestamp: (out, value) => putInt64(out, (value as bigint) - epochMicros),
-  timestamptz: (out, value) => putInt64(out, (value as bigint) - epochMicros),
+  uuid(out, value) {
+    const text = Buffer.from(value as Uint8Array).toString('latin1');
+    putBytes(out, Buffer.from(text.replaceAll('-', ''), 'hex'));
+  },
+  date: fixed<number>(4, (view, at, value) => view.setInt32(at, value - epochDays)),
+  timestamp: putMoment,
+  timestamptz: putMoment,
 };
 
-/** Writes what PostgreSQL's to_json would have given: a number, a string, or an array. */
+/** As PostgreSQL's to_json: a number, a string, or an array. */
 function putJson(out: ByteWriter, value: unknown, leaf: ReadLeaf, sourceType: string): void {
   const text = textOfJsonColumn(value, leaf, sourceType);
   const isText = !leaf.isList && leaf.element.converted_type === 'TIME_MICROS';
   putBytes(out, Buffer.from(isText ? JSON.stringify(text) : text));
-}
-
-function putInt32(out: ByteWriter, value: number): void {
-  out.ensure(4);
-  out.view.setInt32(out.length, value);
-  out.length += 4;
-}
-
-function putInt64(out: ByteWriter, value: bigint): void {
-  out.ensure(8);
-  out.view.setBigInt64(out.length, value);
-  out.length += 8;
 }
 
 function putBytes(out: ByteWriter, value: unknown): void {
@@ -291,8 +266,4 @@ function putBytes(out: ByteWriter, value: unknown): void {
   out.ensure(bytes.length);
   out.bytes.set(bytes, out.length);
   out.length += bytes.length;
-}
-
-function textOf(value: unknown): string {
-  return Buffer.from(value as Uint8Array).toString('latin1');
 }

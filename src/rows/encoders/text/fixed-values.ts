@@ -12,7 +12,6 @@ import { type ColumnType, epochDays } from '../../../foundation/domain/row-block
 import { float4Text, float8Text } from './format-floats.ts';
 import type { ViewedRows } from './row-formatter.ts';
 
-/** The bytes that a value is in. */
 export type ValueBytes = Pick<ViewedRows, 'bytes' | 'view'>;
 
 /** Writes one value that is not null: `bytes[from, end)` is the field. It ensures its own room. */
@@ -24,11 +23,7 @@ export const maxFixedBytes = 64;
 /** Types with short text and nothing to escape; the same in every text format. */
 export type FixedType = Exclude<ColumnType, 'text' | 'json' | 'jsonb' | 'as_json' | 'bytea'>;
 
-/**
- * Writes a value for which there is room.
- *
- * @returns the end of what was written
- */
+/** There is room for it. @returns the end of what was written */
 export function putFixed(
   type: FixedType,
   target: DataView,
@@ -61,9 +56,9 @@ export function putFixed(
 }
 
 /**
- * Most floats are decimals of a few digits, such as amounts. Their digits are written without a string of the engine, which
- * takes two to seven times as long. A decimal that reads back as the value is its shortest form if it has no more digits than every
- * float keeps apart: 15 of a float8, 6 of a float4.
+ * Most floats are decimals of a few digits. The engine's string of them takes two to seven times as long. A decimal that
+ * reads back as the value is its shortest form if it has no more digits than every float keeps apart: 15 of a float8, 6
+ * of a float4.
  */
 
 const ZERO = 48;
@@ -141,10 +136,7 @@ const WORD = 0x1_0000_0000;
 /** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
 const EXACT_HIGH = 0x20_0000;
 
-/**
- * The texts of days, each at the slot of its number's lowest bits: rows near each other have few days. All 16
- * bytes of a slot are written, though the text has fewer.
- */
+/** Texts of days, at the slot of a number's lowest bits: rows near each other have few days. All 16 bytes are written. */
 const DAYS = 512;
 const TEXT_BYTES = 16;
 const keptDays = new Float64Array(DAYS).fill(Number.NaN);
@@ -155,7 +147,7 @@ const keptBeforeChrist = new Uint8Array(DAYS);
 
 const COLON = 0x3a;
 
-/** A date: `2024-03-01`; infinity, BC and years past 9999 as PostgreSQL writes them. */
+/** `2024-03-01`; infinity, BC and years past 9999 as PostgreSQL writes them. */
 function writeDate(target: DataView, at: number, source: DataView, from: number): number {
   const days = source.getInt32(from);
   if (days === MAX_DATE) return writeWord(target, at, 'infinity');
@@ -165,10 +157,7 @@ function writeDate(target: DataView, at: number, source: DataView, from: number)
   return keptBeforeChrist[slot] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
-/**
- * A timestamp with microseconds: `2024-03-01T00:00:00.000000`, with `Z` if it is an instant (timestamptz).
- * PostgreSQL's own words if ISO 8601 has none: `infinity`, ` BC` at the end.
- */
+/** `2024-03-01T00:00:00.000000`, with `Z` if it is an instant; `infinity` and ` BC` as PostgreSQL writes them. */
 function writeTimestamp(
   target: DataView,
   at: number,

@@ -1,7 +1,6 @@
 /**
- * Floats as PostgreSQL prints them since version 12 (`extra_float_digits` 1): the fewest digits that
- * read back as the same value, with an exponent below 1e-4 and from 1e15 (float4: 1e6) on. Of several such texts
- * PostgreSQL may write another one.
+ * As PostgreSQL since version 12: the fewest digits that read back alike, with an exponent below 1e-4 and from 1e15
+ * (float4: 1e6) on. Of several such texts PostgreSQL may write another one.
  */
 
 const DOUBLE_FIXED_BELOW = 15;
@@ -11,7 +10,7 @@ const DIGITS_APART = 6;
 /** That does not hold for a smaller float4, which has fewer bits. */
 const LEAST_NORMAL = 2 ** -126;
 
-/** The text of a float8, or `NaN`, `Infinity`, `-Infinity`. */
+/** Or `NaN`, `Infinity`, `-Infinity`. */
 export function float8Text(value: number): string {
   const odd = oddText(value);
   if (odd !== null) return odd;
@@ -20,7 +19,7 @@ export function float8Text(value: number): string {
   return layOut(value.toExponential(), DOUBLE_FIXED_BELOW);
 }
 
-/** The text of a float4, given as the double of the same value. */
+/** Given as the double of the same value. */
 export function float4Text(value: number): string {
   const odd = oddText(value);
   if (odd !== null) return odd;
@@ -36,10 +35,7 @@ export function float4Text(value: number): string {
 export const readFloat4 = (text: string): number =>
   nearest(Number(text)) ?? Math.fround(Number(text));
 
-/**
- * The float4 nearest to a decimal of at most nine digits, which was rounded to a double: that can be the middle of two, though the
- * decimal is not, as of 7.038531e-26. Null for a decimal in the middle.
- */
+/** Rounded to a double, a decimal can be the middle of two, as 7.038531e-26. Null for a decimal in the middle. */
 function nearest(decimal: number): number | null {
   const below = Math.fround(decimal * (1 - Number.EPSILON));
   const above = Math.fround(decimal * (1 + Number.EPSILON));

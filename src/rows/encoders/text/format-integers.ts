@@ -1,4 +1,4 @@
-/** Writers of ASCII forms at a position of a buffer. Each returns the position after its output. */
+/** ASCII at a position of a buffer. Each returns the position after its output. */
 
 const ZERO = 48;
 
@@ -8,15 +8,11 @@ const PAIRS = Uint16Array.from(
   (_, value) => ZERO + Math.floor(value / 10) + ((ZERO + (value % 10)) << 8),
 );
 
-/** A number below 100 in two digits. */
 export function writePair(target: DataView, at: number, value: number): void {
   target.setUint16(at, PAIRS[value] as number, true);
 }
 
-/**
- * A number below 100 in two digits, and the ASCII character `next`. A fourth byte is written behind them, which
- * the caller writes over.
- */
+/** With the ASCII character `next`, and a fourth byte behind them, which the caller writes over. */
 export function writePairAnd(target: DataView, at: number, value: number, next: number): void {
   target.setInt32(at, (PAIRS[value] as number) | (next << 16), true);
 }
@@ -50,7 +46,7 @@ const MINUS = 45;
 /** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
 const EXACT_HIGH = 0x20_0000;
 
-/** Reads an int64 as a number if that is exact, else as a bigint. */
+/** As a number if that is exact, else as a bigint. */
 export function readInt64(source: DataView, at: number): number | bigint {
   const high = source.getInt32(at);
   if (high < EXACT_HIGH && high >= -EXACT_HIGH) {
@@ -59,7 +55,7 @@ export function readInt64(source: DataView, at: number): number | bigint {
   return source.getBigInt64(at);
 }
 
-/** A whole number in decimal; at most 20 bytes. */
+/** At most 20 bytes. */
 export function writeInteger(target: DataView, at: number, value: number | bigint): number {
   if (typeof value === 'bigint') return writeWord(target, at, value.toString());
   if (value < 0) {
@@ -101,7 +97,6 @@ const HEX_PAIRS = Uint16Array.from(
   (_, byte) => (HEX[byte >> 4] as number) | ((HEX[byte & 15] as number) << 8),
 );
 
-/** The 36 characters of a UUID. */
 export function writeUuid(target: DataView, at: number, source: DataView, from: number): number {
   writeHexWord(target, at, source.getInt32(from));
   target.setUint8(at + 8, MINUS);

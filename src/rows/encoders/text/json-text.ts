@@ -17,7 +17,7 @@ import {
 const SHORT_BYTES = 40;
 const ESCAPED_BYTES = 6;
 
-/** A JSON string of UTF-8 text, with the quotes. */
+/** With the quotes. */
 export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from + 2);
   out.put(QUOTE);
@@ -60,7 +60,7 @@ function findSpecial(bytes: Buffer, from: number, end: number): number {
   return at;
 }
 
-/** Copies bytes for which there is room. */
+/** There is room for them. */
 export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   if (end - from > SHORT_BYTES) {
     bytes.copy(out.bytes, out.length, from, end);
@@ -76,10 +76,7 @@ export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: num
   out.length = to;
 }
 
-/**
- * A JSON value as it is, on one line. A line break can be only between its tokens, so a space can replace
- * it.
- */
+/** On one line: a line break can be only between tokens, so a space can replace it. */
 export function writeJsonValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from);
   const start = out.length;
@@ -91,14 +88,14 @@ export function writeJsonValue(out: ByteWriter, bytes: Buffer, from: number, end
   }
 }
 
-/** The JSON value that jsonb prints: always on one line. */
+/** Always on one line. */
 export function writeJsonbValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from);
   // The first byte is the version of the binary form.
   copyBytes(out, bytes, from + 1, end);
 }
 
-/** The decoded text of a JSON string, or the value itself if it is not a string. */
+/** Of a value that is no string, the value itself. */
 export function decodeJsonString(bytes: Buffer, from: number, end: number): Buffer {
   if (bytes[from] !== QUOTE) return bytes.subarray(from, end);
   if (!isEscaped(bytes, from, end)) return bytes.subarray(from + 1, end - 1);

@@ -14,7 +14,7 @@ const pieceBytes = 1 << 16;
 /** Pieces between two turns of the event loop. */
 const piecesPerTurn = 8;
 
-/** Says of each row of a block whether it is large. Blocks of the usual size have none. */
+/** Blocks of the usual size have none. */
 export function largeRowsOf({ bytes, columns, lengths }: RowBlock): (row: number) => boolean {
   if (bytes.length <= largeRowBytes) return () => false;
   return (row) => {
@@ -26,11 +26,7 @@ export function largeRowsOf({ bytes, columns, lengths }: RowBlock): (row: number
   };
 }
 
-/**
- * Writes a large row, and hands over what is in `out` each time that it has `fullBytes`.
- *
- * @param written the pieces of `RowFormatter.writeLargeRow`
- */
+/** Hands over what is in `out` each time that it has `fullBytes`. @param written of `RowFormatter.writeLargeRow` */
 export async function writeInTurns(
   written: Generator<void>,
   out: ByteWriter,
@@ -45,7 +41,7 @@ export async function writeInTurns(
   }
 }
 
-/** Calls `write` with the bounds of each piece of a long value, and stops after each. */
+/** Stops after each. */
 export function* writePieces(
   from: number,
   end: number,
@@ -70,9 +66,8 @@ export function writeLongHex(
   });
 }
 
-/** Writes the parts of a row, which each format has in its own form. */
+/** Each format has its own form of them. */
 export interface RowParts {
-  /** Writes what is before the value of a column. */
   writeStart(out: ByteWriter, column: number): void;
   writeNull(out: ByteWriter): void;
   writeLong(
@@ -85,7 +80,7 @@ export interface RowParts {
   writeEnd(out: ByteWriter): void;
 }
 
-/** Writes long values in pieces, and others as `writers` do. */
+/** Others are written as `writers` do. */
 export function largeRowWriter(
   types: readonly ColumnType[],
   writers: readonly FieldWriter[],

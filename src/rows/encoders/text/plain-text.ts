@@ -1,7 +1,7 @@
 import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 /**
- * Copies short text four bytes at a time, and looks for bytes that the format writes otherwise in the same
- * step. Written out for each format: a call, or a constant of the module, per word costs as much as the word.
+ * Four bytes at a time, looking for those that the format writes otherwise. Written out for each format: a call, or a
+ * constant of the module, per word costs as much as the word.
  */
 
 /** Copies `source[from, end)` to `target`, which has room. @returns the end of what was written */
@@ -22,9 +22,7 @@ export function putBytes(
 }
 
 /**
- * UTF-8 text as a JSON string with its quotes, if nothing in it is escaped. There must be room for its bytes and
- * two more.
- *
+ * With its quotes, if nothing is escaped. There must be room for its bytes and two more.
  * @returns the end of what was written; `at` if a byte must be escaped, and then what follows `at` is undefined
  */
 export function putPlainString(

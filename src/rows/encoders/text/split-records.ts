@@ -1,8 +1,4 @@
-/**
- * Records, each with its final line break.
- *
- * @param quoted whether a line break between double quotes belongs to the record (RFC 4180)
- */
+/** With their final line breaks. @param quoted a line break between double quotes is of the record (RFC 4180) */
 export async function* splitRecords(
   chunks: AsyncIterable<Buffer>,
   quoted: boolean,

@@ -14,7 +14,7 @@ import { largeRowsOf, writeInTurns } from './large-rows.ts';
 import { type RowFormatter, type ViewedRows, viewRows } from './row-formatter.ts';
 import { splitRecords } from './split-records.ts';
 
-/** A text format, in any compression of a whole file. */
+/** In any compression of a whole file. */
 export function textFormat(
   names: Pick<EncoderDefinition, 'format' | 'extension' | 'contentType'>,
   formatterOf: (columns: readonly Column[], options?: FormatOptions) => RowFormatter,
@@ -48,19 +48,15 @@ export function textFormat(
   };
 }
 
-/** A chunk goes to the codec at the end of the row at which it reaches this size. */
+/** A chunk goes to the codec at the end of the row or record at which it reaches this size. */
 const CHUNK_BYTES = 1 << 20;
-/** Chunks in the codec and after it. */
 const textMemoryBytes = 4 * 1024 ** 2;
 /** Room for the row that exceeds the size, so that the buffer seldom grows. */
 const SPARE_BYTES = 1 << 16;
 /** A file begins with a sixteenth of that: most files are small. The buffer doubles until it has the rest. */
 const FIRST_BYTES = (CHUNK_BYTES + SPARE_BYTES) / 16;
 
-/**
- * A text file with one line per row. Chunks are cut by the rows alone, not by their blocks: the same rows
- * give the same bytes, compressed too.
- */
+/** Chunks are cut by the rows alone, not by their blocks: the same rows give the same bytes, compressed too. */
 class TextFile implements FileEncoder {
   readonly #formatter: RowFormatter;
   readonly #codec: StreamCodec;
@@ -105,12 +101,8 @@ class TextFile implements FileEncoder {
   }
 }
 
-/** A chunk goes to the codec at the end of the record at which it reaches this size. */
-const chunkBytes = 1 << 20;
-
-/** Rules for cutting the text of a format into records. */
 interface RecordRules {
-  /** True if a line break between double quotes belongs to the record. */
+  /** A line break between double quotes belongs to the record. */
   readonly isQuoted: boolean;
   /** Records before the first row. */
   readonly headers: number;
@@ -118,7 +110,7 @@ interface RecordRules {
   readonly markBytes: number;
 }
 
-/** The records of a text without those of some rows, byte for byte. */
+/** Byte for byte. */
 async function* withoutRecords(
   text: AsyncIterable<Buffer>,
   { isQuoted, headers, markBytes }: RecordRules,
@@ -137,7 +129,7 @@ async function* withoutRecords(
     if (remaining.length === 0) continue;
     records.push(remaining);
     bytes += remaining.length;
-    if (bytes < chunkBytes) continue;
+    if (bytes < CHUNK_BYTES) continue;
     yield* await codec.write(Buffer.concat(records));
     records = [];
     bytes = 0;
@@ -148,14 +140,12 @@ async function* withoutRecords(
 
 /** A chunk has at most a twelfth of the file, so that the last one leaves less than a tenth empty. */
 const chunkShare = 1 / 12;
-const maxChunkBytes = 1 << 20;
 
 /** Maximum bytes after compression, with a share of the file's head and end. */
 const worstCase = (bytes: number) => bytes + Math.ceil(bytes / 128) + 512;
 
 /**
- * A text file with a maximum of bytes, compressed. It ends before a chunk that might not fit, so only a
- * single row that is larger makes it exceed the limit. Which rows it takes depends on the rows alone: a
+ * It ends before a chunk that might not fit, so only a single larger row exceeds the limit. By the rows alone: a
  * decision counts compressed bytes only after it has waited for all of them.
  */
 class LimitedTextFile implements FileEncoder {
@@ -166,11 +156,8 @@ class LimitedTextFile implements FileEncoder {
   readonly #maxBytes: number;
   readonly #chunkBytes: number;
   readonly #out: ByteWriter;
-  /** True if room was found for the chunk in `#out`. */
   #hasReserve = true;
-  /** True if there are rows in `#out`, or in the file. */
   #hasRows = false;
-  /** Bytes that the codec has returned. */
   #returned = 0;
   /** Bytes that were returned before the last flush: the same at every run. */
   #known = 0;
@@ -182,7 +169,7 @@ class LimitedTextFile implements FileEncoder {
     this.#formatter = formatter;
     this.#codec = codec;
     this.#maxBytes = maxBytes;
-    this.#chunkBytes = Math.min(maxChunkBytes, Math.floor(maxBytes * chunkShare));
+    this.#chunkBytes = Math.min(CHUNK_BYTES, Math.floor(maxBytes * chunkShare));
     this.#out = new ByteWriter(this.#chunkBytes);
     formatter.writeHeader(this.#out);
   }
@@ -213,11 +200,7 @@ class LimitedTextFile implements FileEncoder {
     return this.#takeReady();
   }
 
-  /**
-   * Gives the codec what was before the last row, which begins the next chunk.
-   *
-   * @returns false if there is no room for that; then the row is not in the file
-   */
+  /** What was before the last row goes to the codec. @returns false if there is no room: the row is not in the file */
   async #startChunk(rowStart: number): Promise<boolean> {
     if (rowStart > 0) {
       const whole = this.#out.take(this.#chunkBytes);
@@ -253,16 +236,16 @@ class LimitedTextFile implements FileEncoder {
   async #takeLargeRow(rows: ViewedRows): Promise<boolean> {
     if (this.#out.length > 0) await this.#give(this.#out.take(this.#chunkBytes));
     const pieces: Buffer[] = [];
-    const out = new ByteWriter(maxChunkBytes);
+    const out = new ByteWriter(CHUNK_BYTES);
     let bytes = 0;
     const take = async () => {
       bytes += out.length;
-      pieces.push(out.take(maxChunkBytes));
+      pieces.push(out.take(CHUNK_BYTES));
     };
     await writeInTurns(
       this.#formatter.writeLargeRow(out, rows, this.taken),
       out,
-      maxChunkBytes,
+      CHUNK_BYTES,
       take,
     );
     await take();
