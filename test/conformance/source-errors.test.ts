@@ -82,11 +82,11 @@ describe('a source', () => {
       expect(await shop.check(casting)).toContainEqual(
         expect.stringContaining('error: source.model_invalid: invalid input syntax'),
       );
-      // The query's own cast names its row.
+      // The query's own cast names its value.
       const own = await failing({}, 'SELECT v::int AS n FROM rows WHERE id = 5');
       expect(own).toMatchObject({
         code: 'query.invalid',
-        detail: 'invalid input syntax for type integer: "v5", in the row with id 5',
+        detail: 'invalid input syntax for type integer: "v5"',
       });
     });
 

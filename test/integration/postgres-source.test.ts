@@ -209,7 +209,6 @@ function planOf(column: Column, sql: string): RequestPlan {
   const counts = {
     countSql: () => 'SELECT 1',
     countLateSql: () => 'SELECT 0',
-    findRowSql: () => null,
   };
   return {
     model: eventsModel,

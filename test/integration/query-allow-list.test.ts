@@ -3,12 +3,8 @@ import pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
-import {
-  binaryOperators,
-  castTypes,
-  functions,
-  unaryOperators,
-} from '../../src/rows/query/allow-list.ts';
+import { binaryOperators, castTypes, unaryOperators } from '../../src/rows/query/allow-list.ts';
+import { functions } from '../../src/rows/query/functions.ts';
 import { parseQuery } from '../../src/rows/query/parse-query.ts';
 import { copySql, countSql, describeSql, explainSql } from '../../src/rows/query/select.ts';
 import type { Selection } from '../../src/rows/query/selection.ts';

@@ -156,7 +156,7 @@ export const mutants = [
   },
   {
     name: 'growth: concat_ws does not repeat its separator',
-    file: 'src/rows/query/growth-rules.ts',
+    file: 'src/rows/query/functions.ts',
     find: 'times(separator, Math.max(0, values.length - 1))',
     replace: 'separator',
     test: 'test/security/query-bounds.test.ts',
@@ -191,9 +191,9 @@ export const mutants = [
   },
   {
     name: 'allow-list: padding of any length',
-    file: 'src/rows/query/allow-list.ts',
-    find: "['lpad', allow(2, 3, { refuse: refusePadding })]",
-    replace: "['lpad', allow(2, 3)]",
+    file: 'src/rows/query/functions.ts',
+    find: "['lpad', allow(2, 3, pad, { refuse: refusePadding })]",
+    replace: "['lpad', allow(2, 3, pad)]",
     test: 'test/unit/query/refused.test.ts',
   },
   {

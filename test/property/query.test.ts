@@ -2,13 +2,9 @@ import fc from 'fast-check';
 import { parseSync } from 'libpg-query';
 import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
-import {
-  binaryOperators,
-  castTypes,
-  functions,
-  likeOperators,
-} from '../../src/rows/query/allow-list.ts';
+import { binaryOperators, castTypes, likeOperators } from '../../src/rows/query/allow-list.ts';
 import type { Expression } from '../../src/rows/query/expression.ts';
+import { functions } from '../../src/rows/query/functions.ts';
 import { normalizedText, type ParsedQuery, parseQuery } from '../../src/rows/query/parse-query.ts';
 import { copySql } from '../../src/rows/query/select.ts';
 import { conjunction } from '../../src/rows/query/translate.ts';

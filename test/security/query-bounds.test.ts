@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
-import { binaryOperators, functions, likeOperators } from '../../src/rows/query/allow-list.ts';
-import { functionGrowth, operatorGrowth } from '../../src/rows/query/growth-rules.ts';
+import { binaryOperators, likeOperators } from '../../src/rows/query/allow-list.ts';
+import { operatorGrowth } from '../../src/rows/query/functions.ts';
 import { parseQuery } from '../../src/rows/query/parse-query.ts';
 import { describeSql } from '../../src/rows/query/select.ts';
 
@@ -35,10 +35,6 @@ const nest = (count: number, around: (inner: string) => string, inner = 'event')
   Array.from({ length: count }).reduce<string>((text) => around(text), inner);
 
 describe('what a query may call', () => {
-  test('has a rule of growth: every function', () => {
-    expect([...functionGrowth.keys()].toSorted()).toEqual([...functions.keys()].toSorted());
-  });
-
   test('has a rule of growth: every operator', () => {
     const operators = [...binaryOperators, ...likeOperators.values()];
     const comparisons = ['IS DISTINCT FROM', 'IS NOT DISTINCT FROM'];

@@ -60,9 +60,9 @@ export const ModelsFile = Type.Object(
           ),
           on_schema_change: Type.Optional(
             Type.String({
-              pattern: '^(fail|follow|widen)$',
+              pattern: '^(fail|follow)$',
               description:
-                'What happens if the type of a column in the database differs from the type here. `fail` (the default) stops the exports of the model. `follow` writes the new type. `widen` writes the wider of the two types, such as `bigint` for `integer`, and stops the exports if neither type is wider.',
+                'What happens if the type of a column in the database differs from the type here. `fail` (the default) stops the exports of the model. `follow` writes the new type. There is no `widen` any more: correct the type here.',
             }),
           ),
           look_back_hours: Type.Optional(

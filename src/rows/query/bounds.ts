@@ -1,16 +1,14 @@
-import { functions } from './allow-list.ts';
 import type { CastType, Expression } from './expression.ts';
 import { operandsOf } from './expression.ts';
 import {
-  functionGrowth,
+  functions,
   type Growth,
   type GrowthRule,
   hasLongNumber,
   operatorGrowth,
   type Product,
   quantifiedGrowth,
-} from './growth-rules.ts';
-import { literalBytes, maxNumericBytes, numberBytes } from './literal-size.ts';
+} from './functions.ts';
 import { RefusedPart } from './problem.ts';
 import {
   atMost,
@@ -20,7 +18,10 @@ import {
   isFixed,
   largestWithin,
   leaf,
+  literalBytes,
+  maxNumericBytes,
   maxValueBytes,
+  numberBytes,
   plus,
   type Size,
   sizeAt,
@@ -31,9 +32,8 @@ import type { Scope } from './translate-column.ts';
 /** Maximum bytes of a value that a query makes, besides four times the columns in it. */
 export const maxBytes = 2 ** 20;
 const freeTimes = 4;
-/** Maximum bytes of a search text. */
 export const maxNeedle = 1_024;
-/** Maximum digits of a literal that is read as a number. */
+/** Of a literal that is read as a number. */
 const maxDigits = 1_000;
 /** Maximum steps of one call, and of all calls of a query on one row: about a second. */
 export const maxCallCost = 1e8;
@@ -44,15 +44,14 @@ const maxRowBytes = 64 * 2 ** 20;
 /** If a query would only work with values smaller than this, it is refused. */
 const minColumnBytes = 1_024;
 
-/** The maximum size of an expression's value at run time. A guard around the expression enforces it. */
+/** A guard around the expression enforces it at run time. */
 export interface Limit {
-  /** Bytes of its text. */
   readonly bytes: number;
-  /** True if the guard may check the stored size first, which is cheap. */
+  /** The guard may check the stored size first, which is cheap. */
   readonly stored: boolean;
 }
 
-/** The guards of a query, by the expressions that they surround. */
+/** By the expressions that they surround. */
 export type Limits = ReadonlyMap<Expression, Limit>;
 
 interface Demand extends Product {
@@ -60,7 +59,6 @@ interface Demand extends Product {
   readonly offset: number;
 }
 
-/** Limits the size of every value of one query and the cost of each of its rows. */
 export class Bounds {
   readonly #sizes = new Map<Expression, Size>();
   readonly #limits = new Map<Expression, Limit>();
@@ -73,11 +71,7 @@ export class Bounds {
   #readBytes = 0;
   #constantCost = 0;
 
-  /**
-   * Computes the size of an expression whose operands were measured before.
-   *
-   * @throws RefusedPart if it may be too large, or cost too much, whatever the columns contain
-   */
+  /** Its operands were measured before. @throws RefusedPart if it may be too large, or cost too much */
   measure(expression: Expression, scope: Scope, offset: number): void {
     const size = this.#sizeOf(expression, scope, offset);
     this.#sizes.set(expression, size);
@@ -86,11 +80,7 @@ export class Bounds {
     if (this.#readBytes > maxRowCost) throw tooDear(constructOf(expression), offset);
   }
 
-  /**
-   * The guards that keep every row of the query within the limits.
-   *
-   * @throws RefusedPart if they would let nothing through
-   */
+  /** @throws RefusedPart if they would let nothing through */
   finish(outputs: readonly Expression[]): Limits {
     const row = plus(outputs.map((output) => this.#read(output)));
     if (row.bytes > maxBytes) {
@@ -141,7 +131,7 @@ export class Bounds {
       case 'quantified':
         return apply(quantifiedGrowth(expression.operator), expression.operator);
       case 'call':
-        return apply(functionGrowth.get(expression.name), expression.name);
+        return apply(functions.get(expression.name)?.growth, expression.name);
       case 'form':
         return either(sizes);
       case 'case': {

@@ -2,10 +2,16 @@ import { changeColumns } from '../../foundation/domain/element.ts';
 import { isNumeric } from '../../foundation/domain/decimal-columns.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { aliveFilter, changedFilter, versionSql } from './change-rows.ts';
-import type { KeyTexts } from './elsewhere.ts';
+import {
+  checkStatement,
+  keyTarget,
+  type KeyTexts,
+  plainTarget,
+  printSelect,
+  relationOf,
+} from './select.ts';
 import type { Expression } from './expression.ts';
 import { printExpression, quoteName, quoteText, serverDialect } from './print.ts';
-import { checkStatement, keyTarget, plainTarget, printSelect, relationOf } from './select.ts';
 import { eventFilter, ofTenant, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
 import { checkReads } from './wall.ts';
@@ -13,7 +19,7 @@ import { checkReads } from './wall.ts';
 /** The name, within a statement, of the column that says whether a row is not deleted. */
 const aliveName = 'sluice alive';
 
-/** The keys of an element's deletes, each statement with the model's keys and then the version; empty for a base. */
+/** Each statement has the model's keys and then the version; none for a base. */
 export function copyDeletesSqls(selection: Selection, keys: readonly Column[]): readonly string[] {
   if (!selection.element || selection.element.from === null) return [];
   return [unwantedSql(selection, keys), tombstonesSql(selection, keys)].flatMap((sql) =>
@@ -21,7 +27,7 @@ export function copyDeletesSqls(selection: Selection, keys: readonly Column[]): 
   );
 }
 
-/** Changed rows that a marker, the events or the query leave out. Null: nothing leaves any out. */
+/** A marker, the events or the query leave them out. Null: nothing leaves any out. */
 function unwantedSql(selection: Selection, keys: readonly Column[]): string | null {
   const { model, query, element } = selection;
   if (!element) return null;
@@ -55,7 +61,7 @@ function unwantedSql(selection: Selection, keys: readonly Column[]): string | nu
   return checkStatement(printSelect(marked, unwanted, targets, filter, false), selection);
 }
 
-/** Tombstones whose key is not in the table, the newest of each. Null: the model has none. */
+/** The newest of each key that is not in the table. Null: the model has none. */
 function tombstonesSql(
   { model, tenantKey, element }: Selection,
   keys: readonly Column[],
@@ -84,11 +90,7 @@ function tombstonesSql(
   return checkReads(sql, [deletes.relation, model.relation]);
 }
 
-/**
- * Keys that are given as text, as those of deletes are sent.
- *
- * @param columns the model's keys and then the version, which is not known
- */
+/** As those of deletes are sent. @param columns the model's keys and then the version, which is not known */
 export function copyGivenSql(columns: readonly Column[], keys: readonly KeyTexts[]): string {
   const [version] = columns.slice(-1);
   const names = columns.slice(0, -1).map((_, index) => quoteName(`key ${index}`));
@@ -99,10 +101,7 @@ export function copyGivenSql(columns: readonly Column[], keys: readonly KeyTexts
   return `COPY (${checkReads(sql, [])}) TO STDOUT (FORMAT binary)`;
 }
 
-/**
- * A key as readers tell it from others: equal values of citext, of some collations, and of an interval are spelled differently. Numbers
- * are equal to readers too.
- */
+/** As readers tell keys apart: equal citext, or intervals, are spelled differently. Numbers are equal to readers too. */
 function spelled(key: Column, name: string): string {
   if (key.type !== 'text' && (key.type !== 'as_json' || isNumeric(key))) return name;
   return `CAST(${key.type === 'text' ? name : sentKey(key, name)} AS pg_catalog.text) COLLATE "C"`;

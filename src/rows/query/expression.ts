@@ -1,7 +1,4 @@
-/**
- * An allowed expression: the only form in which a tenant's query reaches a server. PostgreSQL's own tree is
- * translated into it; whatever has no form here cannot be expressed.
- */
+/** The only form in which a tenant's query reaches a server; whatever has no form here cannot be expressed. */
 export type Expression =
   | { readonly kind: 'column'; readonly name: string }
   /** `properties.a.b`: the text at a path into a JSON column; the path is never empty. */
@@ -78,7 +75,7 @@ export interface CastType {
   readonly array: boolean;
 }
 
-/** The direct operands of an expression, in the order they are written. */
+/** In the order they are written. */
 export function operandsOf(expression: Expression): readonly Expression[] {
   switch (expression.kind) {
     case 'column':
@@ -116,3 +113,18 @@ export function operandsOf(expression: Expression): readonly Expression[] {
       return [expression.operand, ...expression.indexes];
   }
 }
+
+export const columnNamed = (name: string): Expression => ({ kind: 'column', name });
+
+export const binary = (left: Expression, operator: string, right: Expression): Expression => ({
+  kind: 'binary',
+  operator,
+  left,
+  right,
+});
+
+export const castTo = (operand: Expression, name: string): Expression => ({
+  kind: 'cast',
+  operand,
+  type: { name, modifiers: [], array: false },
+});

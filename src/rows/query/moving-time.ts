@@ -6,7 +6,6 @@ import type { Scope } from './translate-column.ts';
 
 const movingWord = /\b(?:now|today|tomorrow|yesterday)\b/i;
 
-/** Functions that read a literal as a time. */
 const timeFunctions: ReadonlySet<string> = new Set(
   'date_bin date_part date_trunc extract isfinite timezone to_char'.split(' '),
 );
@@ -17,10 +16,7 @@ const timeArguments: Readonly<Record<string, readonly number[]>> = {
   ...{ isfinite: [0], to_char: [0], date_bin: [1, 2] },
 };
 
-/**
- * Refuses a literal that PostgreSQL would read as a time, if it is a word such as `'yesterday'`, which would select other
- * rows on each attempt, or names a time zone that is none. Elsewhere the same text is plain.
- */
+/** Refuses a word such as `'yesterday'`, which selects other rows on each attempt, or a time zone that is none. */
 export function refuseMovingTime(expression: Expression, scope: Scope, offset: number): void {
   const operands = operandsOf(expression);
   if (!operands.some(({ kind }) => kind === 'string')) return;
@@ -51,7 +47,7 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
   }
 }
 
-/** Says whether the value is a time, as far as we know without the server. */
+/** As far as we know without the server. */
 export function isTime(expression: Expression, scope: Scope): boolean {
   switch (expression.kind) {
     case 'column': {

@@ -1,6 +1,6 @@
 import { RefusedPart } from './problem.ts';
 
-/** A node of PostgreSQL's parse tree: a tag and its fields, still unknown. */
+/** A tag and its fields, still unknown. */
 export interface TaggedNode {
   readonly tag: string;
   readonly fields: Fields;
@@ -54,12 +54,12 @@ const words: ReadonlyMap<string, string> = new Map([
   ['A_Indices.lidx', 'array slice'],
 ]);
 
-/** The words for a node (`Tag`) or one of its fields (`Tag.field`). */
+/** Of a node (`Tag`) or one of its fields (`Tag.field`). */
 export function wordsFor(name: string): string {
   return words.get(name) ?? name;
 }
 
-/** Splits a node into tag and fields. A node of an unusual shape is refused. */
+/** A node of an unusual shape is refused. */
 export function untag(node: unknown, offset: number): TaggedNode {
   const entries = isFields(node) ? Object.entries(node) : [];
   const [entry] = entries;
@@ -77,13 +77,13 @@ export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The node's position in the text, in bytes; if it has none, its parent's. */
+/** In bytes; of a node without one its parent's. */
 export function offsetOf(fields: Fields, parent: number): number {
   const { location } = fields;
   return typeof location === 'number' && location >= 0 ? location : parent;
 }
 
-/** Refuses a node with a field that we do not read: it could change the meaning. */
+/** Another field could change the meaning. */
 export function onlyFields(
   { tag, fields }: TaggedNode,
   known: readonly string[],
@@ -96,7 +96,7 @@ export function onlyFields(
   }
 }
 
-/** The text of each name in a list of String nodes; null for an entry that is something else. */
+/** Null for an entry that is no String node. */
 export function namesIn(list: unknown): readonly (string | null)[] {
   return listOf(list).map((entry) => {
     const text = isFields(entry) && isFields(entry.String) ? (entry.String.sval ?? '') : null;
@@ -104,7 +104,7 @@ export function namesIn(list: unknown): readonly (string | null)[] {
   });
 }
 
-/** The first position in the node or inside it; null if there is none. */
+/** Null if there is none. */
 export function firstOffset(node: unknown): number | null {
   if (Array.isArray(node)) {
     return node.reduce<number | null>((found, part) => found ?? firstOffset(part), null);

@@ -9,7 +9,7 @@ import { readSelect, type Select } from './statement.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
 import { checkName, isStar } from './translate-column.ts';
 
-/** Maximum problems that are reported; the rest of the query is not read. */
+/** The rest of the query is not read. */
 const maxProblems = 100;
 
 export interface Output {
@@ -17,12 +17,11 @@ export interface Output {
   readonly expression: Expression;
 }
 
-/** A query that is allowed. It contains only these expressions, nothing else of the caller's text. */
+/** It contains only these expressions, nothing else of the caller's text. */
 export interface ParsedQuery {
   /** At least one; their names differ. */
   readonly outputs: readonly Output[];
   readonly where: Expression | null;
-  /** True if the columns come from `*` alone. */
   readonly star: boolean;
   /** Guards around parts of these expressions, for the server. */
   readonly limits: Limits;
@@ -32,10 +31,7 @@ export type ParseResult =
   | { readonly ok: ParsedQuery }
   | { readonly problems: readonly [QueryProblem, ...QueryProblem[]] };
 
-/**
- * Reads a dsl_query: one SELECT over `model` in PostgreSQL's grammar, checked node by node against the
- * allow-list. Reports the problems of each column and of the condition, first to last.
- */
+/** One SELECT over `model`, checked node by node. Reports the problems of each column and of the condition in order. */
 export function parseQuery(text: string, model: Model): ParseResult {
   const parsed = parseSql(text);
   const quoted = quoteNameIfNeeded(model.name);
@@ -130,27 +126,21 @@ function isStarTarget(target: unknown, scope: Select['scope']): boolean {
   return isStar(val.ColumnRef.fields, scope);
 }
 
-/**
- * Why a SELECT list cannot be applied to rows that transformations changed, which is done outside the
- * server; null if it can.
- */
+/** Rows that transformations changed are not at the server; null if it can be applied to them. */
 export function describeComputed(outputs: readonly Output[]): string | null {
   const computed = outputs.find(({ expression: { kind } }) => kind !== 'column' && kind !== 'json');
   if (!computed) return null;
   return `With transformations the SELECT list may have only columns and JSON paths, with or without an alias. ${computed.name} is computed. Select the column itself, or turn transformations off.`;
 }
 
-/** The name that PostgreSQL would give: of the column, of the last key, of what is cast. */
+/** As PostgreSQL: of the column, of the last key, of what is cast. */
 function naturalName(expression: Expression): string | null {
   if (expression.kind === 'column') return expression.name;
   if (expression.kind === 'json') return expression.path.at(-1) ?? null;
   return expression.kind === 'cast' ? naturalName(expression.operand) : null;
 }
 
-/**
- * The query in one canonical spelling: equal queries have equal text, and it parses to itself. It may be
- * longer than the original and exceed the length limit, so keep the original.
- */
+/** Equal queries have equal text, and it parses to itself. It may exceed the length limit, so keep the original. */
 export function normalizedText(query: ParsedQuery, model: Model): string {
   const columns = query.star
     ? '*'
@@ -182,7 +172,7 @@ export function schemaOf(query: ParsedQuery, model: Model): QuerySchema {
   };
 }
 
-/** The columns of the model that a query reads; all of them without a query. */
+/** All of them without a query. */
 export function usedColumns(model: Model, query: ParsedQuery | null): readonly ModelColumn[] {
   if (query === null) return model.columns;
   const used = new Set<string>();

@@ -12,18 +12,11 @@ if (Number.parseInt(process.versions.v8, 10) >= 13) {
 // The parser is WebAssembly. It is loaded here, so that callers need not care.
 await loadModule();
 
-/** Maximum characters of a query. */
 export const maxCharacters = 10_000;
 const maxTokens = 5_000;
-/**
- * Maximum tokens on one path into the tree. The parser walks trees by recursion: about 1,900 nested NOTs
- * exhaust its stack, and a trap in WebAssembly never frees that stack.
- */
+/** Tokens on one path into the tree: about 1,900 nested NOTs exhaust the parser's stack, and a trap never frees it. */
 const maxPath = 800;
-/**
- * Maximum length of a run of operator characters. The lexer reads a run of `+` once per character: ten
- * thousand of them block the process for a second.
- */
+/** Operator characters in a row. The lexer reads a run of `+` once per character: ten thousand block for a second. */
 const maxRun = 64;
 const longRun = new RegExp(`[-+*/<>=~!@#%^&|\`?]{${maxRun + 1}}`);
 /** PostgreSQL cuts longer names without an error: a key would become another key. */
@@ -35,12 +28,12 @@ export type ParseOutcome =
   | { readonly statements: readonly unknown[]; readonly tokens: Tokens }
   | { readonly problem: QueryProblem };
 
-/** Converts an offset in UTF-8 bytes, as in parse trees, into a position for people. */
+/** From UTF-8 bytes, as in parse trees. */
 export function positionAt(text: string, offset: number): number {
   return Array.from(Buffer.from(text).subarray(0, Math.max(0, offset)).toString()).length + 1;
 }
 
-/** Parses `text` with PostgreSQL's parser, after checks that protect the parser itself. */
+/** After checks that protect the parser itself. */
 export function parseSql(text: string): ParseOutcome {
   const problem = checkCharacters(text);
   if (problem) return { problem };
@@ -56,7 +49,7 @@ export function parseSql(text: string): ParseOutcome {
   }
 }
 
-/** The tokens of `text`, without comments; null if the lexer refuses it. */
+/** Without comments; null if the lexer refuses it. */
 export function tokensOf(text: string): Tokens | null {
   try {
     return scanSync(text).tokens.filter(({ tokenName }) => !tokenName.endsWith('_COMMENT'));
@@ -102,10 +95,7 @@ function checkTokens(text: string, tokens: Tokens): QueryProblem | null {
   return problemAt('long name', positionAt(text, tooLong.start), message);
 }
 
-/**
- * The token at which the tree could become deeper than `maxPath`. Parts between commas are siblings; all
- * other parts may be nested.
- */
+/** The tree could become deeper than `maxPath`. Parts between commas are siblings; all others may be nested. */
 function firstTooDeep(tokens: Tokens): ScanToken | undefined {
   const outer: { path: number; deepest: number }[] = [];
   let level = { path: 0, deepest: 0 };

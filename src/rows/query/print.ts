@@ -1,11 +1,11 @@
-import { comparisons, functions } from './allow-list.ts';
-import type { Limits } from './bounds.ts';
+import { comparisons } from './allow-list.ts';
+import type { Limit, Limits } from './bounds.ts';
 import type { CastType, Expression } from './expression.ts';
-import { guardMark, printGuard } from './guard.ts';
+import { functions } from './functions.ts';
 import { tokensOf } from './parser.ts';
 import { printTimeText } from './time-text.ts';
 
-/** Names are printed for a server, or in the language of the query. */
+/** For a server, or in the language of the query. */
 export interface Dialect {
   readonly column: (name: string) => string;
   readonly json: (column: string, path: readonly string[]) => string;
@@ -30,10 +30,7 @@ const bare: ReadonlySet<Expression['kind']> = new Set([
   'cast',
 ]);
 
-/**
- * The text of an expression. Every compound operand is in parentheses, so it is read back as the same tree
- * without rules of precedence.
- */
+/** Every compound operand is in parentheses, so it is read back as the same tree. */
 export function printExpression(expression: Expression, dialect: Dialect): string {
   const text = printUnguarded(expression, dialect);
   const limit = dialect.limits?.get(expression);
@@ -141,7 +138,7 @@ export function quoteNameIfNeeded(name: string): string {
     : quoteName(name);
 }
 
-/** The language of the query itself, for normalized text and problems. */
+/** For normalized text and problems. */
 export const queryDialect: Dialect = {
   column: quoteNameIfNeeded,
   json: (column, path) => [column, ...path].map(quoteNameIfNeeded).join('.'),
@@ -151,9 +148,8 @@ export const queryDialect: Dialect = {
 };
 
 /**
- * Words and comparisons stay bare: `IN` and its kin cannot be qualified, and `=` must not differ from `IN`. For built-in types
- * they are PostgreSQL's own, as the session's search path begins with pg_catalog. For a type of an extension, such as
- * citext, they are the type's own.
+ * Words and comparisons stay bare: `IN` cannot be qualified, and `=` must not differ from it. pg_catalog comes first in
+ * the session's path. For a type of an extension, such as citext, they are the type's own.
  */
 const qualifyOperator = (name: string): string =>
   comparisons.has(name) || /^[A-Z ]+$/.test(name) ? name : `OPERATOR(pg_catalog.${name})`;
@@ -161,11 +157,7 @@ const qualifyOperator = (name: string): string =>
 /** The relation's name in a printed statement; the tenant cannot choose it. */
 export const sourceName = 'source';
 
-/**
- * For a server: every name has its schema, so no search path can change its meaning.
- *
- * @param column how a column of the model is read
- */
+/** Every name has its schema, so no search path can change its meaning. @param column how a model's column is read */
 export function serverDialectWith(column: (name: string) => string): Dialect {
   return {
     column,
@@ -187,3 +179,26 @@ export function serverDialectWith(column: (name: string) => string): Dialect {
 export const serverDialect: Dialect = serverDialectWith(
   (name) => `${sourceName}.${quoteName(name)}`,
 );
+
+/** The prefix of a guard's error. The source recognizes it and takes the rest as the error's text. */
+export const guardMark = 'value too large: ';
+
+/** The stored form of a value is compressed by at most this factor (lz4). */
+const maxCompression = 256;
+
+/**
+ * Too large is an error of class 22. PostgreSQL cannot be interrupted inside one call, so the size is checked before.
+ * @param name what the value is called, as a literal
+ */
+function printGuard(text: string, name: string, { bytes, stored }: Limit): string {
+  const size = `pg_catalog.octet_length(CAST(${text} AS pg_catalog.text))`;
+  const isLarge = `${size} > ${bytes}`;
+  const first = Math.floor(bytes / maxCompression);
+  const condition = stored
+    ? `pg_catalog.pg_column_size(${text}) > ${first} AND ${isLarge}`
+    : isLarge;
+  // The message contains the size, so that the planner cannot compute it beforehand.
+  const message = `pg_catalog.concat(${name}, ${size})`;
+  const failure = `CASE WHEN ${condition} THEN CAST(${message} AS pg_catalog.bool) END`;
+  return `CASE WHEN ${failure} THEN NULL ELSE ${text} END`;
+}

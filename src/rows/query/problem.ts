@@ -1,6 +1,5 @@
 import type { Problem } from '../../foundation/domain/problem.ts';
 
-/** Why a query is refused, and where. */
 export interface QueryProblem extends Problem {
   /** The refused part, in the words of SQL: `JOIN`, `function pg_sleep`, `relation "users"`. */
   readonly construct: string;
@@ -15,7 +14,7 @@ export function problemAt(construct: string, position: number, message: string):
   return { code: 'invalid_input', detail, attr: 'dsl_query', construct, position };
 }
 
-/** Thrown in this room if a part of a query is refused; `offset` counts UTF-8 bytes. */
+/** `offset` counts UTF-8 bytes. */
 export class RefusedPart extends Error {
   readonly construct: string;
   readonly offset: number;

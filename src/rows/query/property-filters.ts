@@ -6,13 +6,12 @@ import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
 import { normalizedText, type ParsedQuery, parseQuery } from './parse-query.ts';
 import { conjunction } from './translate.ts';
 
-/** The JSON column of each type of filter. */
+/** By the type of filter. */
 const columns: Readonly<Record<string, string>> = {
   event: 'properties',
   person: 'person_properties',
 };
 
-/** A property as text, and as JSON. */
 interface Operand {
   readonly text: string;
   readonly json: string;
@@ -23,7 +22,6 @@ type Translate = (operand: Operand, values: readonly string[]) => string;
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** A pattern that contains exactly this text. */
 const containing = (text: string): string => quoted(`%${text.replace(/[\\%_]/g, '\\$&')}%`);
 
 const isOne: Translate = ({ text }, values) => `${text} IN (${values.map(quoted).join(', ')})`;
@@ -65,12 +63,11 @@ const operators: Readonly<Record<string, Operator>> = {
   lte: { takes: 'number', translate: compared('<=') },
 };
 
-/** Refuses a part of the entry that is translated. */
 const refuse = (field: string, code: ProblemCode, detail: string): never => {
   throw new Refusal({ code, detail, attr: field });
 };
 
-/** The condition of one filter, in SQL. @throws Refusal whose attr is a field of the filter */
+/** In SQL. @throws Refusal whose attr is a field of the filter */
 function conditionOf(filter: PropertyFilter, model: Model): string {
   const { key, operator: name = 'exact', type = 'event' } = filter;
   const column = model.columns.find((candidate) => candidate.name === columns[type]);
@@ -125,11 +122,8 @@ type Changed =
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /**
- * A query with the conditions of filters in its WHERE, and without those of earlier filters. A condition that it has
- * already is not added again.
- *
- * @param dslQuery null: every row of the model
- * @returns the same text if its conditions stay
+ * Without those of earlier filters; one that it has already is not added again. @param dslQuery null: every row of the
+ * model @returns the same text if its conditions stay
  */
 export function applyFilters(
   dslQuery: string | null,
@@ -183,7 +177,7 @@ function termOf(filter: PropertyFilter, model: Model) {
   }
 }
 
-/** The terms that a condition joins by AND, each with its text. */
+/** Joined by AND, each with its text. */
 function termsOf(where: ParsedQuery['where']) {
   if (where === null) return [];
   const isAnd = where.kind === 'logic' && where.operator === 'AND';

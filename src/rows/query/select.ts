@@ -1,7 +1,7 @@
 import type { Model } from '../../foundation/domain/model.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { BoundedMap } from './bounded-map.ts';
-import type { Expression } from './expression.ts';
+import { binary, columnNamed, type Expression } from './expression.ts';
 import type { Output, ParsedQuery } from './parse-query.ts';
 import {
   type Dialect,
@@ -11,7 +11,7 @@ import {
   serverDialectWith,
   sourceName,
 } from './print.ts';
-import { literal, rowFilter, type Selection } from './selection.ts';
+import { instant, literal, ofTenant, rowFilter, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 import { isWrittenSince } from './written-since.ts';
@@ -19,28 +19,22 @@ import { isWrittenSince } from './written-since.ts';
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   /** Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL prints. */
   readonly sentAs?: 'text';
-  /** The type that it is cast to, as SQL prints it. */
-  readonly castTo?: string;
 }
 
-/** The qualified name of a model's relation, quoted. */
+/** Qualified and quoted. */
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
   return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
 }
 
-/** The outputs of the statements below, in this order. */
+/** In the order of the statements below. */
 export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
   return (
-    query?.outputs ??
-    model.columns.map(({ name }) => ({ name, expression: { kind: 'column', name } }))
+    query?.outputs ?? model.columns.map(({ name }) => ({ name, expression: columnNamed(name) }))
   );
 }
 
 /**
- * A statement whose columns the server is asked to describe. Even if it were run, it would find no row.
- *
- * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
- *
+ * Even if it were run, it would find no row. Statements here need pg_catalog first in the path, and `TimeZone = UTC`.
  * @param keys key columns that follow the outputs; the tenant column follows them. Null: the outputs alone
  */
 export function describeSql(
@@ -56,11 +50,7 @@ export function describeSql(
   return printSelect(model, query, all, never, false);
 }
 
-/**
- * Counts the rows of a selection, as `count`.
- *
- * @param limit it stops at so many rows; null: it counts all
- */
+/** As `count`. @param limit it stops at so many rows; null: it counts all */
 export function countSql(selection: Selection, limit: number | null = null): string {
   const { model, query } = selection;
   const filter = rowFilter(selection);
@@ -74,11 +64,8 @@ export function countSql(selection: Selection, limit: number | null = null): str
 }
 
 /**
- * Sends the rows of a selection in COPY's binary format, sorted by the interval column, then the keys: in
- * the same order on every attempt.
- *
- * @param columns one per output of `outputsOf`, in its order, as the server described them; columns of type
- *   `as_json` are sent as the text of their JSON
+ * COPY's binary format, sorted by interval column, then keys: in the same order on every attempt.
+ * @param columns of the outputs, as the server described them; those of type `as_json` are sent as its text
  * @param keys key columns that follow the outputs, hidden from the readers of the rows
  */
 export function copySql(
@@ -89,7 +76,7 @@ export function copySql(
   return `COPY (${rowsSql(selection, columns, keys)}) TO STDOUT (FORMAT binary)`;
 }
 
-/** Sends the keys of the rows of a selection, in any order, each as `copySql` sends it. */
+/** In any order, each as `copySql` sends it. */
 export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[]): string {
   const { model, query } = selection;
   const targets = keys.map((key) => keyTarget(model, query, key));
@@ -97,11 +84,7 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
-/**
- * Makes the server explain, as JSON, how it finds and sorts the rows of `copySql`.
- *
- * @param runs whether it computes all rows, and throws them away; default: it reads no row
- */
+/** How it finds and sorts the rows of `copySql`, as JSON. @param runs whether it computes all; default: reads none */
 export function explainSql(
   selection: Selection,
   columns: readonly SentColumn[],
@@ -124,10 +107,9 @@ function rowsSql(
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) => {
-    const { type, sentAs, castTo } = columns[index] ?? {};
-    if (sentAs === 'text') return castTarget(output, 'pg_catalog.text');
-    if (type === 'as_json') return jsonTarget(output, castTo);
-    return castTo === undefined ? plainTarget(output) : castTarget(output, castTo);
+    const { type, sentAs } = columns[index] ?? {};
+    if (sentAs === 'text') return textTarget(output);
+    return type === 'as_json' ? jsonTarget(output) : plainTarget(output);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const isSorted = selection.element?.isUnique !== true;
@@ -136,11 +118,8 @@ function rowsSql(
 }
 
 /**
- * Sends the keys of a selection's rows as text, one column per key, in the order of `copySql` by key:
- * exported files are checked against it.
- *
- * @param columns one per key of the model, in its order; columns of type `as_json` are sent as the text of
- *   their JSON
+ * In the order of `copySql` by key: exported files are checked against it.
+ * @param columns of the model's keys; those of type `as_json` are sent as the text of their JSON
  */
 export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
   const { model, query } = selection;
@@ -150,11 +129,8 @@ export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]
 }
 
 /**
- * Counts the rows of a selection's interval, whatever its query, that were written by transactions at or
- * after `xmin`, as `late`. Rows have only the lower half of a transaction id; it is assumed to be the
- * newest id with that half. On a server whose ids have not reached `xmin` (its rows were restored from a
- * dump) every row counts.
- *
+ * Of the interval, whatever the query, as `late`. Rows have the lower half of an id: the newest with it is assumed. If
+ * the server's ids have not reached `xmin` (rows restored from a dump) every row counts.
  * @param xmin a full transaction id, decimal
  */
 export function countLateSql(selection: Selection, xmin: string): string {
@@ -164,45 +140,11 @@ export function countLateSql(selection: Selection, xmin: string): string {
   return checkStatement(printSelect(model, null, [target], rowFilter(selection), false), selection);
 }
 
-/**
- * Finds a row by the text of a value that the query casts: the model's keys as text, of the first one in the
- * order of `copySql`. Null if the query casts no column and no JSON path: what else it casts might fail again.
- */
-export function findRowSql(selection: Selection, text: string): string | null {
-  const { model, query } = selection;
-  const operands = query ? castOperands([query.outputs, query.where]) : [];
-  if (query === null || operands.length === 0) return null;
-  const type = { name: 'text', modifiers: [], array: false };
-  const isCast = operands.map((operand): Expression => {
-    const left: Expression = { kind: 'cast', operand, type };
-    return { kind: 'binary', operator: '=', left, right: literal(text) };
-  });
-  const targets = model.keyColumns.map((name, index): Target => {
-    const key = serverDialect.column(orderName(index + 1));
-    return () => `CAST(${key} AS pg_catalog.text) AS ${quoteName(name)}`;
-  });
-  const castQuery = { ...query, where: conjunction('OR', isCast) };
-  const select = printSelect(model, castQuery, targets, rowFilter(selection), true);
-  return `${checkStatement(select, selection)} LIMIT 1`;
-}
-
-/** The columns and JSON paths that are cast somewhere in a part of a query. */
-function castOperands(part: unknown): readonly Expression[] {
-  if (typeof part !== 'object' || part === null) return [];
-  const { kind, operand } = part as { kind?: unknown; operand?: Expression };
-  const isFound = kind === 'cast' && (operand?.kind === 'column' || operand?.kind === 'json');
-  if (isFound) return [operand as Expression];
-  return Object.values(part).flatMap(castOperands);
-}
-
-/** Characters of the statements that are kept as checked. */
 const keptCharacters = 4_000_000;
 const checked = new BoundedMap<string, true>(keptCharacters);
 
 /**
- * The second wall, once for all intervals of a statement: a bound is a literal of digits and separators, in
- * single quotes wherever it is printed, so another bound in its place makes no other tree.
- *
+ * The second wall, once for all intervals of a statement: another bound, a literal in quotes, makes no other tree.
  * @returns `sql` itself
  */
 export function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
@@ -215,9 +157,9 @@ export function checkStatement(sql: string, { model, tenantKey, range }: Selecti
   return sql;
 }
 
-export type Target = (dialect: Dialect) => string;
+type Target = (dialect: Dialect) => string;
 
-/** The names, within a statement, of the columns that rows are sorted by. The first is of the interval column. */
+/** Within a statement. The first is of the interval column. */
 const orderName = (index: number): string => `sluice order ${index + 1}`;
 
 export const plainTarget =
@@ -225,22 +167,19 @@ export const plainTarget =
   (dialect) =>
     `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
 
-const cast = (value: string, type: string): string => `CAST(${value} AS ${type})`;
-
-const castTarget =
-  ({ name, expression }: Output, type: string): Target =>
+const textTarget =
+  ({ name, expression }: Output): Target =>
   (dialect) =>
-    `${cast(printExpression(expression, dialect), type)} AS ${quoteName(name)}`;
+    `CAST(${printExpression(expression, dialect)} AS pg_catalog.text) AS ${quoteName(name)}`;
 
 const jsonTarget =
-  ({ name, expression }: Output, castTo?: string): Target =>
+  ({ name, expression }: Output): Target =>
   (dialect) => {
-    const value = printExpression(expression, dialect);
-    const json = `pg_catalog.to_json(${castTo === undefined ? value : cast(value, castTo)})`;
-    return `${cast(json, 'pg_catalog.text')} AS ${quoteName(name)}`;
+    const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
+    return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
 
-/** A key column of the model, or its interval column, whether or not the query selects it. */
+/** Whether or not the query selects it. */
 export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;
   const value = serverDialect.column(query?.where ? orderName(place) : key.name);
@@ -250,10 +189,9 @@ export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColu
 }
 
 /**
- * Without a tenant's condition: one plain SELECT. With one: a subquery filters the rows first, and OFFSET 0
- * keeps the planner from merging it. The condition sees only the filtered rows. So a cast that fails or a
- * costly operator never runs on another tenant's row, whatever order the planner prefers, and an error text
- * cannot quote one. The subquery sorts by the index; the planner sees that the outer order is the same.
+ * With a tenant's condition a subquery filters the rows first, and OFFSET 0 keeps the planner from merging it. So a cast
+ * that fails or a costly operator never runs on another tenant's row, and an error text cannot quote one. The subquery
+ * sorts by the index; the planner sees that the outer order is the same.
  */
 export function printSelect(
   model: Model,
@@ -290,8 +228,8 @@ export function printSelect(
 const printTargets = (targets: readonly Target[], dialect: Dialect): string =>
   targets.map((target) => target(dialect)).join(', ');
 
-/** The keys as text; those of type `as_json` as the text of their JSON. */
-export function keyTexts(
+/** Of type `as_json` as the text of their JSON. */
+function keyTexts(
   model: Model,
   query: ParsedQuery | null,
   columns: readonly SentColumn[],
@@ -313,3 +251,43 @@ function relationDialect(model: Model): Dialect {
 }
 
 const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
+
+/** Whatever its query, in the form of `copyKeysSql`. @param columns as of `copyKeysSql` @param keys at least one */
+export function elsewhereSql(
+  selection: Selection,
+  columns: readonly SentColumn[],
+  keys: readonly KeyTexts[],
+): string {
+  const { model, tenantKey, range } = selection;
+  if (model.intervalColumn === null) throw new Error(`${model.name} has no interval column`);
+  const at = columnNamed(model.intervalColumn);
+  const hasKey = keys.map((texts) =>
+    conjunction(
+      'AND',
+      model.keyColumns.map((name, index) => isText(name, texts[index] ?? null)),
+    ),
+  );
+  const filter = conjunction('AND', [
+    ofTenant(selection),
+    conjunction('OR', hasKey),
+    conjunction('OR', [
+      binary(at, '<', instant(range.start)),
+      binary(at, '>=', instant(range.end)),
+    ]),
+  ]);
+  // Not kept as checked: each has other keys.
+  return checkWall(
+    printSelect(model, null, keyTexts(model, null, columns), filter, false),
+    model,
+    tenantKey,
+  );
+}
+
+/** Of its key columns, as text. */
+export type KeyTexts = readonly (string | null)[];
+
+function isText(name: string, text: string | null): Expression {
+  const column = columnNamed(name);
+  if (text === null) return { kind: 'test', test: 'IS NULL', operand: column };
+  return binary(column, '=', literal(text));
+}

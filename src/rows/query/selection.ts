@@ -2,17 +2,16 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Model, ModelChanges } from '../../foundation/domain/model.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import { aliveFilter, changedFilter, type ElementBounds } from './change-rows.ts';
-import type { Expression } from './expression.ts';
+import { binary, castTo, columnNamed, type Expression } from './expression.ts';
 import type { ParsedQuery } from './parse-query.ts';
 import { conjunction } from './translate.ts';
 
-/** The rows that a statement reads. */
 export interface Selection {
   readonly model: Model;
   /** Null: all columns of the model and every row. */
   readonly query: ParsedQuery | null;
   readonly tenantKey: string;
-  /** An element of a changing table, instead of the rows of a range; missing: none. */
+  /** Instead of the rows of a range; missing: none. */
   readonly element?: (ElementBounds & { readonly changes: ModelChanges }) | null;
   /** Half-open, by the interval column; exact to the microsecond. Without such a column every row is selected. */
   readonly range: { readonly start: Timestamp; readonly end: Timestamp };
@@ -23,24 +22,15 @@ export interface Selection {
 }
 
 /** Untyped, so that it takes the column's type. */
-export function ofTenant({ model, tenantKey }: Selection): Expression {
-  const left: Expression = { kind: 'column', name: model.tenantColumn };
-  return { kind: 'binary', operator: '=', left, right: literal(tenantKey) };
-}
+export const ofTenant = ({ model, tenantKey }: Selection): Expression =>
+  binary(columnNamed(model.tenantColumn), '=', literal(tenantKey));
 
-/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
+/** Literals: nothing is pasted into text. */
 export function rowFilter(selection: Selection): Expression {
   const { model, range, element } = selection;
-  const column = (name: string): Expression => ({ kind: 'column', name });
-  const compare = (name: string, operator: string, right: Expression): Expression => ({
-    kind: 'binary',
-    operator,
-    left: column(name),
-    right,
-  });
   const { intervalColumn: at } = model;
   const bound = (operator: string, time: Timestamp) =>
-    at === null ? [] : [compare(at, operator, instant(time))];
+    at === null ? [] : [binary(columnNamed(at), operator, instant(time))];
   return conjunction('AND', [
     ofTenant(selection),
     ...(element ? changedFilter(element.changes, element) : []),
@@ -51,7 +41,6 @@ export function rowFilter(selection: Selection): Expression {
   ]);
 }
 
-/** The conditions of include_events and exclude_events. */
 export function eventFilter({ model, includeEvents, excludeEvents }: Selection): Expression[] {
   const events = (names: readonly string[]): Expression => {
     if (model.eventColumn === null) {
@@ -60,9 +49,8 @@ export function eventFilter({ model, includeEvents, excludeEvents }: Selection):
         `${model.name} has no event column. Remove include_events and exclude_events.`,
       );
     }
-    const items = names.map(literal);
-    const operand: Expression = { kind: 'column', name: model.eventColumn };
-    return { kind: 'in', negated: false, operand, items };
+    const operand = columnNamed(model.eventColumn);
+    return { kind: 'in', negated: false, operand, items: names.map(literal) };
   };
   return [
     ...(includeEvents?.length ? [events(includeEvents)] : []),
@@ -87,6 +75,5 @@ export function instant(timestamp: Timestamp): Expression {
   if (!/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(timestamp)) {
     throw new Error('A bound is a UTC timestamp with microseconds.');
   }
-  const type = { name: 'timestamptz', modifiers: [], array: false };
-  return { kind: 'cast', operand: literal(timestamp), type };
+  return castTo(literal(timestamp), 'timestamptz');
 }

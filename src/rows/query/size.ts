@@ -3,25 +3,18 @@ import type { Expression } from './expression.ts';
 /** Maximum bytes of any PostgreSQL value. */
 export const maxValueBytes = 2 ** 30;
 
-/** The part of a value's size that depends on one column's values. */
+/** One column's values decide it. */
 export interface Part {
   /** The size grows by this many bytes per byte of the column's value. */
   readonly times: number;
-  /** The places in the expression that read the column; guards go around them. */
+  /** Guards go around them. */
   readonly leaves: ReadonlySet<Expression>;
-  /** The maximum size of a leaf's value. */
   readonly max: number;
 }
 
-/**
- * An upper limit of a value's size in bytes, of its text and of its stored form: a constant and a multiple
- * of the size of each column in it.
- */
+/** An upper limit in bytes, of text and stored form: a constant and a multiple of each column in it. */
 export interface Size {
-  /**
-   * `fixed`: a boolean, a number or a time of fixed width; `number`: also a numeric of any length;
-   * `array`: may be an array.
-   */
+  /** `fixed`: of fixed width; `number`: also a numeric of any length; `array`: may be an array. */
   readonly kind: 'fixed' | 'number' | 'array' | 'other';
   readonly bytes: number;
   /** By the column's name; a cast to numeric counts as a column of its own. */
@@ -37,7 +30,6 @@ export function constant(bytes: number, kind: Size['kind'] = 'other'): Size {
   return { kind, bytes, parts: none };
 }
 
-/** The value of a column, as large as it is. */
 export function leaf(
   key: string | Expression,
   node: Expression,
@@ -56,7 +48,7 @@ export function times(size: Size, factor: number): Size {
 
 const scale = (part: Part, factor: number): Part => ({ ...part, times: part.times * factor });
 
-/** Values one after the other. */
+/** One after the other. */
 export function plus(sizes: readonly Size[], extra = 0): Size {
   const bytes = sizes.reduce((sum, size) => sum + size.bytes, extra);
   return { kind: 'other', bytes, parts: join(sizes, (left, right) => left + right) };
@@ -64,7 +56,6 @@ export function plus(sizes: readonly Size[], extra = 0): Size {
 
 const widest = ['array', 'other', 'number', 'fixed'] as const;
 
-/** One of several values. */
 export function either(sizes: readonly Size[]): Size {
   const bytes = Math.max(0, ...sizes.map((size) => size.bytes));
   const kinds = sizes.map(({ kind }) => kind);
@@ -108,9 +99,7 @@ export function sizeAt(size: Size, columnBytes: number): number {
   return bytes;
 }
 
-/**
- * The largest size of a column's value for which `measure`, which never falls, is within `limit`; or -1.
- */
+/** For which `measure`, which never falls, is within `limit`; or -1. */
 export function largestWithin(limit: number, measure: (columnBytes: number) => number): number {
   if (measure(0) > limit) return -1;
   let fits = 0;
@@ -121,4 +110,25 @@ export function largestWithin(limit: number, measure: (columnBytes: number) => n
     else beyond = middle;
   }
   return fits;
+}
+
+/** No numeric has more digits: 131,072 before the point and 16,383 after it. */
+export const maxNumericBytes = 150_000;
+
+/** With its numbers written out: PostgreSQL may read it as JSON or an array, and `1e99` becomes a hundred digits. */
+export function literalBytes(value: string): number {
+  let bytes = Buffer.byteLength(value);
+  for (const [, exponent = ''] of value.matchAll(/[\d._]e[+-]?([\d_]+)/gi)) {
+    bytes += Math.min(Number(exponent.replaceAll('_', '')), maxNumericBytes);
+  }
+  return bytes;
+}
+
+const decimal = /^\s*[+-]?[\d._]+(?:e[+-]?[\d_]+)?\s*$/i;
+const radix = /^\s*[+-]?0[xob][\da-f_]+\s*$/i;
+
+/** Written out; 0 if it is not a number. */
+export function numberBytes(value: string): number {
+  const text = value.trim();
+  return decimal.test(text) || radix.test(text) ? literalBytes(text) : 0;
 }

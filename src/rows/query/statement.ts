@@ -29,14 +29,9 @@ const refusedClauses: ReadonlyMap<string, string> = new Map([
   ['withClause', 'WITH'],
 ]);
 
-/** The fields of UNION, INTERSECT and EXCEPT. */
 const setOperation: ReadonlySet<string> = new Set(['op', 'all', 'larg', 'rarg']);
 
-/**
- * Reads the statements as one SELECT over one model.
- *
- * @throws RefusedPart with the clause that makes it something else
- */
+/** @throws RefusedPart with the clause that makes them something else */
 export function readSelect(statements: readonly unknown[], tokens: Tokens, model: Model): Select {
   const select = onlySelect(statements, tokens);
   for (const name of Object.keys(select)) refuseClause(name, select, tokens);
@@ -87,7 +82,7 @@ function refuseAt(construct: string, keyword: string, node: unknown, tokens: Tok
   return new RefusedPart(construct, offset, 'is not supported.');
 }
 
-/** The number of open parentheses: the FOR of FOR UPDATE is not the one in SUBSTRING(… FOR 2). */
+/** The FOR of FOR UPDATE is not the one in SUBSTRING(… FOR 2). */
 function depthAt(offset: number, tokens: Tokens): number {
   return tokens
     .filter(({ start }) => start < offset)

@@ -1,7 +1,6 @@
 /**
- * Which texts a server may read as times. PostgreSQL keeps each time zone that a text has named for as long as the
- * connection is open, and any word with a number, such as `ABC5`, names one. So a text of a query may name zones of a
- * closed list, and a text of a row none.
+ * PostgreSQL keeps each time zone that a text has named as long as the connection is open, and any word with a number,
+ * such as `ABC5`, names one. So a text of a query may name zones of a closed list, and a text of a row none.
  */
 
 /** The zones that this machine knows: about 600 names. A number alone, such as `+05:00`, is an offset and no zone. */
@@ -23,11 +22,7 @@ export const refusedTime = 'no ISO 8601 time: ';
 
 const maxTimeLength = 100;
 
-/**
- * The text of a row as a text that can be read as a time: itself if it is one in ISO 8601, else one that fails.
- *
- * @param text SQL of the value
- */
+/** Itself if it is one in ISO 8601, else one that fails. @param text SQL of the value */
 export function printTimeText(text: string): string {
   const start = `pg_catalog.left(CAST(${text} AS pg_catalog.text), ${maxTimeLength + 1})`;
   const other = `(?i)^(?!.{0,${maxTimeLength}}$)|^(?!${isoTime}$)`;
@@ -48,7 +43,7 @@ const words = new Set(
   ).split(' '),
 );
 
-/** The part of a literal that would make the server keep a zone that it may not; null if there is none. */
+/** It would make the server keep the zone; null if there is none. */
 export function findOtherZone(literal: string): string | null {
   if (iso.test(literal)) return null;
   const named = literal.match(/[^\W\d_][\w.:+/<>-]*/gu) ?? [];

@@ -1,9 +1,10 @@
-import { castTypes, forms, functions } from './allow-list.ts';
+import { castTypes, forms } from './allow-list.ts';
+import { functions } from './functions.ts';
 import type { CastType, Expression } from './expression.ts';
 import { isTime } from './moving-time.ts';
 import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
-import type { Translate } from './translation.ts';
+import type { Translate } from './translate-column.ts';
 
 const aggregates: ReadonlySet<string> = new Set(
   (
@@ -12,7 +13,6 @@ const aggregates: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** A call of an allowed function. */
 export function translateCall(node: TaggedNode, translate: Translate): Expression {
   const { offset } = translate;
   const name = functionName(node.fields.funcname, offset);
@@ -36,7 +36,6 @@ export function translateCall(node: TaggedNode, translate: Translate): Expressio
   return { kind: 'call', name, arguments: args };
 }
 
-/** A cast to an allowed type. */
 export function translateCast(node: TaggedNode, translate: Translate): Expression {
   onlyFields(node, ['arg', 'typeName'], translate.offset);
   const type = readType(node.fields.typeName, translate.offset);
@@ -49,14 +48,13 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
   throw new RefusedPart(`type ${type.name}[]`, translate.offset, message);
 }
 
-/** Says whether it is the same in each row. */
+/** Is it the same in each row? */
 function isLiteral(expression: Expression): boolean {
   const { kind } = expression;
   if (kind === 'array') return expression.items.every(isLiteral);
   return kind === 'string' || kind === 'number' || kind === 'keyword';
 }
 
-/** COALESCE, GREATEST and LEAST. */
 export function translateForm(name: string, args: unknown, translate: Translate): Expression {
   if (!forms.has(name)) {
     throw new RefusedPart(name, translate.offset, 'is not supported.');

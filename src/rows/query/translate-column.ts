@@ -3,7 +3,6 @@ import type { Expression } from './expression.ts';
 import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
 
-/** The names of one query and their meanings. */
 export interface Scope {
   readonly model: Model;
   /** The name that may precede a column: the alias in FROM, else the model's name. */
@@ -14,7 +13,6 @@ const systemColumns: ReadonlySet<string> = new Set(
   'ctid tableoid xmin xmax cmin cmax oid'.split(' '),
 );
 
-/** A column of the model, or a path into one that holds JSON. */
 export function translateColumn(node: TaggedNode, offset: number, scope: Scope): Expression {
   onlyFields(node, ['fields'], offset);
   const names = namesIn(node.fields.fields);
@@ -49,7 +47,7 @@ export function checkName(name: string, offset: number): void {
   throw new RefusedPart('control character', offset, 'Remove the control character from the name.');
 }
 
-/** Says whether a column reference is a bare star, `*` or `events.*`. */
+/** `*` or `events.*`. */
 export function isStar(fields: unknown, scope: Scope): boolean {
   const names = namesIn(fields);
   if (names.at(-1) !== null) return false;
@@ -62,7 +60,7 @@ function withoutQualifier(names: readonly string[], scope: Scope): readonly stri
   return !isColumn && names[0] === scope.qualifier ? names.slice(1) : names;
 }
 
-/** A name in quotes if PostgreSQL would fold its case or could not read it. */
+/** If PostgreSQL would fold its case or could not read it. */
 const asWritten = (name: string): string =>
   /^[a-z_][a-z0-9_$]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 
@@ -80,4 +78,10 @@ function refuseColumn(name: string, offset: number, { model, qualifier }: Scope)
     offset,
     `${model.name} has only these columns: ${names}.`,
   );
+}
+
+export interface Translate {
+  readonly scope: Scope;
+  readonly offset: number;
+  readonly part: (node: unknown) => Expression;
 }

@@ -1,8 +1,8 @@
 import { binaryOperators, comparisons, likeOperators, unaryOperators } from './allow-list.ts';
-import type { Expression } from './expression.ts';
+import { binary, type Expression } from './expression.ts';
 import { listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
-import type { Translate } from './translation.ts';
+import type { Translate } from './translate-column.ts';
 
 const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
   ['AEXPR_BETWEEN', 'BETWEEN'],
@@ -11,20 +11,14 @@ const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
   ['AEXPR_NOT_BETWEEN_SYM', 'NOT BETWEEN SYMMETRIC'],
 ]);
 
-/** Everything that PostgreSQL parses as an operator (A_Expr), including IN, BETWEEN and LIKE. */
-export function translateOperator(node: TaggedNode, translate: Translate): Expression {
-  const { offset } = translate;
-  onlyFields(
-    node,
-    ['kind', 'name', 'lexpr', 'rexpr', 'rexpr_list_start', 'rexpr_list_end'],
-    offset,
-  );
-  return readOperator(node, translate);
-}
+const fieldNames = ['kind', 'name', 'lexpr', 'rexpr', 'rexpr_list_start', 'rexpr_list_end'];
 
-function readOperator({ fields }: TaggedNode, translate: Translate): Expression {
-  const { kind, lexpr, rexpr } = fields;
-  const operator = operatorName(fields.name, translate.offset);
+/** As PostgreSQL parses them (A_Expr): IN, BETWEEN and LIKE too. */
+export function translateOperator(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, fieldNames, translate.offset);
+  const { kind, lexpr, rexpr } = node.fields;
+  const operator = operatorName(node.fields.name, translate.offset);
+  const joined = (name: string) => binary(translate.part(lexpr), name, translate.part(rexpr));
   const between = betweenKeywords.get(kind);
   if (between) {
     const [low, high] = itemsOf(rexpr, translate);
@@ -33,7 +27,11 @@ function readOperator({ fields }: TaggedNode, translate: Translate): Expression 
   }
   switch (kind) {
     case 'AEXPR_OP':
-      return readPlain(operator, lexpr, rexpr, translate);
+      if (!(lexpr === undefined ? unaryOperators : binaryOperators).has(operator)) {
+        throw refuseOperator(operator, translate.offset);
+      }
+      if (lexpr !== undefined) return joined(operator);
+      return { kind: 'unary', operator, operand: translate.part(rexpr) };
     case 'AEXPR_OP_ANY':
     case 'AEXPR_OP_ALL':
       if (!comparisons.has(operator)) throw refuseOperator(operator, translate.offset);
@@ -47,12 +45,7 @@ function readOperator({ fields }: TaggedNode, translate: Translate): Expression 
     case 'AEXPR_DISTINCT':
     case 'AEXPR_NOT_DISTINCT':
       if (operator !== '=') throw refuseOperator(operator, translate.offset);
-      return {
-        kind: 'binary',
-        operator: kind === 'AEXPR_DISTINCT' ? 'IS DISTINCT FROM' : 'IS NOT DISTINCT FROM',
-        left: translate.part(lexpr),
-        right: translate.part(rexpr),
-      };
+      return joined(kind === 'AEXPR_DISTINCT' ? 'IS DISTINCT FROM' : 'IS NOT DISTINCT FROM');
     case 'AEXPR_NULLIF':
       return {
         kind: 'form',
@@ -71,12 +64,7 @@ function readOperator({ fields }: TaggedNode, translate: Translate): Expression 
     case 'AEXPR_ILIKE': {
       const like = likeOperators.get(operator);
       if (!like) throw refuseOperator(operator, translate.offset);
-      return {
-        kind: 'binary',
-        operator: like,
-        left: translate.part(lexpr),
-        right: translate.part(rexpr),
-      };
+      return joined(like);
     }
     case 'AEXPR_SIMILAR':
       throw refuseOperator('SIMILAR TO', translate.offset);
@@ -85,26 +73,7 @@ function readOperator({ fields }: TaggedNode, translate: Translate): Expression 
   }
 }
 
-function readPlain(
-  operator: string,
-  lexpr: unknown,
-  rexpr: unknown,
-  translate: Translate,
-): Expression {
-  if (lexpr === undefined) {
-    if (!unaryOperators.has(operator)) throw refuseOperator(operator, translate.offset);
-    return { kind: 'unary', operator, operand: translate.part(rexpr) };
-  }
-  if (!binaryOperators.has(operator)) throw refuseOperator(operator, translate.offset);
-  return {
-    kind: 'binary',
-    operator,
-    left: translate.part(lexpr),
-    right: translate.part(rexpr),
-  };
-}
-
-/** The operator's bare name. With a schema it could be any user's operator. */
+/** With a schema it could be any user's operator. */
 function operatorName(name: unknown, offset: number): string {
   const [operator, ...more] = namesIn(name);
   if (typeof operator === 'string' && more.length === 0) return operator;

@@ -12,15 +12,13 @@ import {
 } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
 import { translateArray, translateCall, translateCast, translateForm } from './translate-call.ts';
-import { type Scope, translateColumn } from './translate-column.ts';
+import { type Scope, type Translate, translateColumn } from './translate-column.ts';
 import { translateOperator } from './translate-operator.ts';
-import type { Translate } from './translation.ts';
 
-/** Maximum nesting of one expression, and maximum nodes of a query. */
 const maxDepth = 100;
 const maxNodes = 2_000;
 
-/** The nodes that one query may still have, and the sizes so far; shared by its expressions. */
+/** What one query may still have, and the sizes so far; shared by its expressions. */
 export interface Budget {
   nodes: number;
   readonly bounds: Bounds;
@@ -49,12 +47,7 @@ const translators: ReadonlyMap<string, Translator> = new Map<string, Translator>
   ['A_Indirection', translateSubscript],
 ]);
 
-/**
- * Translates an expression of PostgreSQL's tree into ours.
- *
- * @param parent the offset in bytes of the parent, for nodes without an offset
- * @throws RefusedPart for anything that is not allowed
- */
+/** @param parent the offset in bytes of the parent, for nodes without one @throws RefusedPart if it is not allowed */
 export function translateExpression(
   node: unknown,
   scope: Scope,
@@ -114,7 +107,7 @@ function translateLogic(node: TaggedNode, translate: Translate): Expression {
   throw new RefusedPart(String(boolop), translate.offset, 'is not supported.');
 }
 
-/** Joins with AND or OR, without nesting: operands joined the same way become operands of this one. */
+/** Operands joined the same way become operands of this one. */
 export function conjunction(operator: 'AND' | 'OR', parts: readonly Expression[]): Expression {
   const operands = parts.flatMap((part) =>
     part.kind === 'logic' && part.operator === operator ? part.operands : [part],

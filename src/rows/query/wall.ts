@@ -3,7 +3,6 @@ import type { Model } from '../../foundation/domain/model.ts';
 import { type Fields, isFields, listOf, namesIn } from './nodes.ts';
 import { sourceName } from './print.ts';
 
-/** Every other node through which a statement could read rows. */
 const otherReads: readonly string[] = [
   'SubLink',
   'JoinExpr',
@@ -15,12 +14,9 @@ const otherReads: readonly string[] = [
 ];
 
 /**
- * The second wall: parses a printed statement with PostgreSQL's parser, independent of how it was made. It
- * must be one SELECT that names one relation, the model's, directly under a WHERE that is the tenant, or whose first
- * level of ANDs contains it.
- *
- * @returns `sql` itself
- * @throws Error if the statement is anything else: a bug of this room, never the caller's fault
+ * PostgreSQL's parser reads the printed statement, however it was made: one SELECT of one relation, the model's,
+ * directly under a WHERE that is the tenant, or whose first level of ANDs contains it. @returns `sql` itself @throws
+ * Error if the statement is anything else: a bug of this room, never the caller's fault
  */
 export function checkWall(sql: string, model: Model, tenantKey: string): string {
   const statements = parseSync(sql).stmts ?? [];
@@ -42,12 +38,7 @@ export function checkWall(sql: string, model: Model, tenantKey: string): string 
   return sql;
 }
 
-/**
- * The second wall of a statement without any text of a customer: it reads these relations alone, in this order.
- *
- * @returns `sql` itself
- * @throws Error if it reads anything else
- */
+/** Of a statement without a customer's text: it reads these alone, in this order. Returns `sql`. @throws Error else */
 export function checkReads(sql: string, relations: readonly Model['relation'][]): string {
   const statements = parseSync(sql).stmts ?? [];
   const reads = findAll(statements, 'RangeVar').map(({ schemaname, relname }) =>
@@ -91,10 +82,7 @@ function findAll(node: unknown, tag: string): readonly Fields[] {
   ]);
 }
 
-/**
- * Describes the fault of an operator's expression for a column, or null. The operator is trusted, so it may
- * call anything. It must be one expression and read no relation.
- */
+/** Null if it is one expression that reads no relation: the operator is trusted, so it may call anything. */
 export function checkModelExpression(expression: string): string | null {
   try {
     // Exactly as it is printed later, so that a closing parenthesis or a comment is found.
@@ -111,7 +99,7 @@ export function checkModelExpression(expression: string): string | null {
   }
 }
 
-/** The columns of the relation that an operator's expression names. */
+/** Of the relation. */
 export function columnsOfExpression(expression: string): readonly string[] {
   const refs = findAll(parseSync(`SELECT (${expression})`).stmts ?? [], 'ColumnRef');
   return refs.flatMap(({ fields }) => namesIn(fields).slice(-1)).filter((name) => name !== null);

@@ -1,9 +1,4 @@
-/**
- * SQL of whether a row was written by a transaction at or after `xmin`, as `countLateSql` has it. Rows of a foreign table have
- * the id 0: they may have been written at any time.
- *
- * @param column the row's `xmin`
- */
+/** As `countLateSql`. Rows of a foreign table have the id 0: written at any time. @param column the row's `xmin` */
 export function isWrittenSince(column: string, xmin: string): string {
   if (!/^\d+$/.test(xmin)) throw new Error('A transaction id is a whole number.');
   const newest =

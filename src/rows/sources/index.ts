@@ -4,7 +4,7 @@ export { type ConnectionRoom, readConnectionRoom } from './postgres/connection-r
 export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
 export { findTenant } from './postgres/find-tenant.ts';
 export { findGrants } from './postgres/grants.ts';
-export { generateEvents } from './postgres/generate-events.ts';
+export { generateEvents } from './postgres/events-table.ts';
 export { planModels } from './postgres/plan.ts';
 export {
   createPostgresSource,

@@ -1,13 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
-import {
-  binaryOperators,
-  castTypes,
-  forms,
-  functions,
-} from '../../../src/rows/query/allow-list.ts';
+import { binaryOperators, castTypes, forms } from '../../../src/rows/query/allow-list.ts';
 import { BoundedMap } from '../../../src/rows/query/bounded-map.ts';
+import { functions } from '../../../src/rows/query/functions.ts';
 import { parseQuery } from '../../../src/rows/query/parse-query.ts';
 import { inSelect, refusedQueries } from '../../security/refused-queries.ts';
 

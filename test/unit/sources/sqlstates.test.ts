@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { locatePackage } from '../../../src/state/embedded-postgres/binaries.ts';
 import { grantFor } from '../../../src/rows/sources/postgres/denied-right.ts';
 import { meaningOf, toSourceError } from '../../../src/rows/sources/postgres/errors.ts';
-import { quotedValues } from '../../../src/rows/sources/postgres/culprit.ts';
+import { isQuoted } from '../../../src/rows/sources/postgres/culprit.ts';
 
 /** PostgreSQL's own list of its errors, as the embedded server brings it. */
 const list = readFileSync(
@@ -228,7 +228,8 @@ test.each([
   ['value "99999999999" is out of range for type integer', '99999999999'],
   ['Wert »99999999999« ist außerhalb des gültigen Bereichs für Typ integer', '99999999999'],
 ])('the value of %s is found', (message, value) => {
-  expect(quotedValues(message)).toContain(value);
+  expect(isQuoted(message, value)).toBe(true);
+  expect(isQuoted(message, value.slice(1))).toBe(false);
 });
 
 test.each([

@@ -16,42 +16,43 @@ import type { HeldSessions } from './held-locks.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { limitSqls } from './own-statement.ts';
-import type { SliceOptions } from './read-slice.ts';
 import { hasReplayed } from './replay.ts';
 import { type Reader, setUpSql } from './session-settings.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 import { within } from '../../../foundation/domain/patience.ts';
 import { type ClientOptions, connectTimeoutOf, newClient } from './client.ts';
 
-export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
+/** A transaction that reads no rows of an export needs these alone. */
+export interface TransactionOptions extends ConnectionOptions {
   readonly statementTimeoutMs: number;
   readonly idleTimeoutMs: number;
-  /**
-   * The time that a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
-   * A statement without an answer ends so much later than by the server's own limit, or earlier if the server
-   * answers no new connection either.
-   */
+  /** Of a server that has nothing to do; default 150 seconds: a pooler may wait 120 for a server. */
   readonly silenceMs?: number;
-  readonly sliceMs: number;
   /** Where the connections of snapshots come from and go to; default: a new one each. */
   readonly kept?: KeptConnections;
-  /** Watches an open snapshot; default: it is not watched. It returns what ends the watch. */
+  /** It returns what ends the watch; default: the snapshot is not watched. */
   readonly watchHeld?: (sessions: HeldSessions) => () => void;
-  /** Gets the models whose reads a standby has ended. */
-  readonly conflicts?: { note(model: string): void };
-  /** Gets the models with views over tables that have policies. */
-  readonly guardedViews?: Set<string>;
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }
 
-/**
- * Does one piece of work in a transaction with its own snapshot.
- *
- * @param relation whose rows are read; null: none are
- */
+export interface SnapshotOptions extends TransactionOptions {
+  readonly blockBytes: number;
+  /** A larger row is refused before it is held, and so is a larger field. */
+  readonly maxRowBytes: number;
+  /** Waits until a row of a few MiB or more may be held; returns what to call once it is not. It throws on abort. */
+  readonly holdRow?: (bytes: number, signal: AbortSignal) => Promise<() => void>;
+  /** The span of the interval column that one read covers. */
+  readonly sliceMs: number;
+  /** Gets the models whose reads a standby has ended. */
+  readonly conflicts?: { note(model: string): void };
+  /** Gets the models with views over tables that have policies. */
+  readonly guardedViews?: Set<string>;
+}
+
+/** One piece of work in a transaction with its own snapshot. @param relation whose rows are read; null: none are */
 export async function inSnapshot<T>(
-  options: SnapshotOptions,
+  options: TransactionOptions,
   tenantKey: string,
   relation: ReadRelation | null,
   signal: AbortSignal,
@@ -74,7 +75,6 @@ export interface SettledAt {
   readonly server: string | null;
 }
 
-/** Of a snapshot that needs no settled interval. */
 export const nowhere: SettledAt = { position: null, server: null };
 
 /** Its own snapshot, or an exported one. */
@@ -93,15 +93,12 @@ interface Begun {
 }
 
 /**
- * Begins a transaction. Its settings, its snapshot and `more` are one round trip. A kept connection is
- * replaced if it is lost, or leads to another server than the one that settled: it may be from before a
- * failover. If a new one leads to another server too, nothing is known of its transactions, and a standby may
- * show rows late.
- *
+ * Settings, snapshot and `more` are one round trip. A kept connection is replaced if it is lost, or leads to another
+ * server than the one that settled: it may be from before a failover.
  * @throws SluiceError `source.unavailable` if another server answers than the one that settled
  */
 export async function begin(
-  options: SnapshotOptions,
+  options: TransactionOptions,
   reader: Reader,
   view: View,
   more: readonly BatchStatement[],
@@ -129,7 +126,7 @@ export async function begin(
 
 async function beginOn(
   client: pg.Client,
-  options: SnapshotOptions,
+  options: TransactionOptions,
   reader: Reader,
   view: View,
   more: readonly BatchStatement[],
@@ -205,12 +202,8 @@ interface SilenceLimits {
 const maxUnanswered = 3;
 
 /**
- * Watches a statement that may take long, such as a sort before the first row. While it sends nothing, a new
- * connection is tried now and then: a server that is alive answers it, if only with an error. One that is
- * frozen, or cut off without a reset, does not.
- *
- * @param onSilent called once, if no look was answered
- * @returns ends the watch
+ * A frozen server, or one that is cut off without a reset, does not answer a new connection; one that sorts does. @param
+ * onSilent called once, if no look was answered @returns ends the watch
  */
 function watchSilence(
   options: ClientOptions,

@@ -6,12 +6,11 @@ import { queryServer } from './own-statement.ts';
 import { nothingWritten } from '../source.ts';
 import { baseOf, type PendingName, sameId } from './pending.ts';
 
-/** Maximum number of sessions and transactions that a run names. */
 const mostNamed = 5;
 
 /**
- * Describes for the owner of an interval what it waits for: process, role, application and times. Not what it executes, which may hold values
- * of rows.
+ * For the owner of an interval: process, role, application and times; not what is executed, which may hold values of
+ * rows.
  */
 export function describeBlockers(look: Look, pending: readonly PendingName[]): readonly string[] {
   const ofLock = new Map(look.locks.map(({ id, pid }) => [id, pid]));
@@ -56,8 +55,7 @@ const checksCaller = ['trigger', 'rewrite', 'policy', 'attrdef', 'constraint', '
   .join(', ');
 
 /**
- * Functions that have the rights of their owner, and that a role without EXECUTE on them can reach all the same: aggregates, operator
- * classes, types and event triggers call theirs without asking for that right.
+ * They have the rights of their owner and run without EXECUTE: of aggregates, operator classes, types, event triggers.
  */
 const reachedByAll = `EXISTS (SELECT FROM pg_depend AS d
   WHERE d.refclassid = 'pg_catalog.pg_proc'::regclass AND d.refobjid = p.oid AND d.classid NOT IN (${checksCaller}))`;
@@ -67,9 +65,8 @@ const writes = `CASE WHEN current_setting('server_version_num')::int >= 170000
   THEN 'INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN' ELSE 'INSERT, UPDATE, DELETE, TRUNCATE' END`;
 
 /**
- * Says whether a role can write nothing in this database, and so add no row to any interval: neither it nor a role that it can
- * become is a superuser, creates roles, owns a relation or may write to one, and it may call no function with the
- * rights of another role. PostgreSQL does not show whether a transaction is READ ONLY; this is what can be proven.
+ * Says whether a role, or one that it can become, can write nothing here, itself or by functions with other rights.
+ * PostgreSQL does not show whether a transaction is READ ONLY; this is what can be proven.
  */
 const readersSql = (roles: readonly number[]) => `
   SELECT r.oid::int8 AS role FROM pg_roles AS r
@@ -85,7 +82,6 @@ const readersSql = (roles: readonly number[]) => `
                       WHERE p.oid >= 16384 AND p.prosecdef
                         AND (has_function_privilege(m.oid, p.oid, 'EXECUTE') OR ${reachedByAll}))))`;
 
-/** The roles of `pending`, by their ids, that can write nothing in this database. */
 export async function findReaders(
   client: pg.Client,
   { sessions }: Look,

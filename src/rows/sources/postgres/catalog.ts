@@ -2,9 +2,8 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { query } from './connection.ts';
-import { looseNameSql } from './plain-table.ts';
+import { looseNameSql } from './refusal.ts';
 
-/** A relation as the catalog knows it. */
 export interface Relation {
   readonly oid: number;
   /** A table or materialized view, which can have indexes; not a view. */
@@ -21,7 +20,6 @@ export interface Relation {
 
 export interface RelationColumn {
   readonly typeName: string;
-  /** For a domain: its base type. */
   readonly baseType: number;
   /** Its collation, if that takes different texts for the same. */
   readonly looseCollation: string | null;
@@ -29,7 +27,6 @@ export interface RelationColumn {
   readonly mayRead: boolean;
 }
 
-/** The base type of a domain, however deep domains are nested. */
 const baseTypeSql = (oid: string) => `
   (WITH RECURSIVE base AS (
      SELECT oid, typtype, typbasetype FROM pg_type WHERE oid = ${oid}
@@ -37,7 +34,6 @@ const baseTypeSql = (oid: string) => `
      SELECT t.oid, t.typtype, t.typbasetype FROM pg_type t JOIN base b ON b.typtype = 'd' AND t.oid = b.typbasetype)
    SELECT oid::int8 FROM base WHERE typtype <> 'd')`;
 
-/** Null if there is none. */
 export async function findRelation(
   client: pg.Client,
   { relation }: Model,
@@ -82,7 +78,6 @@ export async function findRelation(
   };
 }
 
-/** Says whether these columns contain those of a unique index over all rows. */
 export async function hasUniqueKey(
   client: pg.Client,
   relation: number,
@@ -94,7 +89,7 @@ export async function hasUniqueKey(
   return row?.holds === true;
 }
 
-/** SQL of whether a unique index of a relation has none but these columns. @param columns SQL of their names */
+/** Says whether a unique index of a relation has none but these columns. @param columns SQL of their names */
 export const uniqueKeySql = (relation: string, columns: string): string =>
   `EXISTS (SELECT FROM pg_catalog.pg_index AS x
     WHERE x.indrelid = ${relation} AND x.indisunique AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL
@@ -103,7 +98,7 @@ export const uniqueKeySql = (relation: string, columns: string): string =>
           JOIN pg_catalog.pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.attnum
          WHERE a.attname <> ALL (CAST(${columns} AS pg_catalog.text[]))))`;
 
-/** The type with this name, for a domain its base type; null if no type has the name. */
+/** Of a domain: its base type; null if no type has the name. */
 export async function typeOidOf(
   client: pg.Client,
   name: string,

@@ -7,7 +7,7 @@ import { columnTypeOf } from './column-types.ts';
 import { query } from './connection.ts';
 import type { ModelFinding } from './tenant-column.ts';
 
-/** Warnings for exports of changes of a model: what is slow, and which writes its trigger does not see. */
+/** What is slow, and which writes the trigger of the model does not see. */
 export async function findChangeWarnings(
   client: pg.Client,
   model: Model,
@@ -45,7 +45,6 @@ export async function findChangeWarnings(
   ];
 }
 
-/** The fault of keys that cannot be compared. */
 async function findKeyFaults(
   client: pg.Client,
   { changes, keyColumns }: Model,
@@ -67,7 +66,6 @@ async function findKeyFaults(
   return fault === null ? [] : [{ severity: 'error', detail: `${fault}.` }];
 }
 
-/** The faults of the table of tombstones. */
 async function findTombstoneFaults(
   client: pg.Client,
   { name: model, changes, tenantColumn, keyColumns, relation }: Model,

@@ -20,7 +20,7 @@ import { judgeTenantColumn, type ModelFinding } from './tenant-column.ts';
 
 export interface ModelReport {
   readonly findings: readonly ModelFinding[];
-  /** The server's plan for one hour's rows; empty if the server could not be asked. */
+  /** Empty if the server could not be asked. */
   readonly plan: readonly string[];
 }
 
@@ -29,9 +29,6 @@ const options = {
   connectTimeoutMs: 10_000,
   statementTimeoutMs: 30_000,
   idleTimeoutMs: 30_000,
-  sliceMs: 600_000,
-  blockBytes: 1 << 20,
-  maxRowBytes: 64 * 2 ** 20,
 };
 
 const timestamptz = 1184;
@@ -39,9 +36,7 @@ const timestamptz = 1184;
 type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
 /**
- * Checks a model against its database: what is missing, what may not be read and what will be slow. Reads
- * the catalog and query plans, and no rows but keys of a changing table without a unique index.
- *
+ * What is missing, what may not be read, what will be slow. Reads no rows but keys without a unique index.
  * @param tenantKeys of the projects; the plan is for the last hour of the first one that has rows of this type
  * @param settling how to wait for transactions if the database is a standby
  */
@@ -132,7 +127,7 @@ export async function checkModel(
   return { findings, plan };
 }
 
-/** @throws SluiceError `model.key_not_unique` if two rows of the relation have the same key */
+/** @throws SluiceError `model.key_not_unique` */
 async function refuseRepeatedKey(client: pg.Client, model: Model, signal: AbortSignal) {
   if (!(await hasKeyTwice(client, model, signal))) return;
   const keys = model.keyColumns.join(', ');
@@ -311,7 +306,6 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
   return steps;
 }
 
-/** A node of EXPLAIN's JSON. */
 interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
@@ -320,11 +314,9 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-/** Finds parts of a plan that cost more than reading the interval's rows. */
 interface PlanReading {
   /** Lines such as `Index Scan using orders_by_time`, without repeats. */
   readonly steps: readonly string[];
-  /** Relations that are read completely. */
   readonly wholeRelations: readonly string[];
   /** The condition of each index use; empty if it walks the whole index. */
   readonly conditions: readonly string[];

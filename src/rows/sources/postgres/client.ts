@@ -2,7 +2,6 @@ import type { EventEmitter } from 'node:events';
 import type { Connection } from 'pg';
 import pg from 'pg';
 
-/** Options for opening a session. */
 export interface ClientOptions {
   readonly connectionString: string;
   readonly applicationName: string;
@@ -10,7 +9,7 @@ export interface ClientOptions {
   readonly connectTimeoutMs: number;
 }
 
-/** A client of the address, not connected yet. It gives its password only as the address allows. */
+/** It gives its password only as the address allows. */
 export function newClient(options: ClientOptions): pg.Client {
   const parameters = new URLSearchParams(options.connectionString.split('?')[1]);
   const binding = parameters.get('channel_binding');
@@ -32,10 +31,7 @@ export function connectTimeoutOf({ connectionString, connectTimeoutMs }: ClientO
   return Math.max(connectTimeoutMs, Number(parameters.get('connect_timeout')) * 1_000);
 }
 
-/**
- * Gives the password, and goes on, only if the proof of the password also proves the certificate of the server: nothing
- * between the two can pass it on.
- */
+/** The proof of the password must also prove the certificate: nothing between the two can pass it on. */
 function requireChannelBinding(client: pg.Client): void {
   const { password } = client;
   const connection = connectionOf(client) as unknown as EventEmitter;
@@ -56,7 +52,6 @@ function requireChannelBinding(client: pg.Client): void {
 
 const noBinding = () => new Error('the server offers no channel binding');
 
-/** The connection below a client: its stream, and what the protocol says. */
 export function connectionOf(client: pg.Client): Connection {
   return (client as unknown as { readonly connection: Connection }).connection;
 }

@@ -9,15 +9,11 @@ export interface DescribedColumn {
   readonly isComposite: boolean;
 }
 
-/** Says whether values of the type have values of other types inside. */
 export function isNested({ sourceType, isComposite }: DescribedColumn): boolean {
   return isComposite || sourceType.endsWith('[]') || /(?:^|\.)hstore$/.test(sourceType);
 }
 
-/**
- * Types whose binary form the encoders read, by their fixed OIDs (`pg_type.dat`). A domain is described by
- * its base type. All string types are sent as UTF-8 text.
- */
+/** By their fixed OIDs (`pg_type.dat`). A domain is described by its base type. All string types are sent as UTF-8. */
 const rawTypes: ReadonlyMap<number, ColumnType> = new Map<number, ColumnType>([
   [16, 'bool'],
   [17, 'bytea'],
@@ -38,7 +34,6 @@ const rawTypes: ReadonlyMap<number, ColumnType> = new Map<number, ColumnType>([
   [3802, 'jsonb'],
 ]);
 
-/** Says how a column of this type is sent. */
 export function columnTypeOf(typeOid: number): ColumnType {
   return rawTypes.get(typeOid) ?? 'as_json';
 }

@@ -1,4 +1,4 @@
-/** A limit of open connections. Those that wait get theirs in the order of arrival. */
+/** Those that wait get theirs in the order of arrival. */
 export class ConnectionLimit {
   readonly #most: number;
   #open = 0;
@@ -8,12 +8,7 @@ export class ConnectionLimit {
     this.#most = most;
   }
 
-  /**
-   * Waits until another connection may be opened.
-   *
-   * @returns a function to call once the connection is closed
-   * @throws the signal's reason if it aborts
-   */
+  /** @returns a function to call once the connection is closed @throws the signal's reason if it aborts */
   async enter(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     if (this.#open < this.#most) this.#open += 1;

@@ -1,14 +1,12 @@
 import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { queryServer } from './own-statement.ts';
 
-/** A limit of connections, and who has it. */
 export interface ConnectionRoom {
   /** In words: `the server (max_connections = 100, 3 of them reserved)`. */
   readonly of: string;
   /** The same for all addresses that share it. */
   readonly key: string;
   readonly most: number;
-  /** SQL or a setting that raises it. */
   readonly remedy: string;
 }
 

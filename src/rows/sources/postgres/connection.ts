@@ -14,9 +14,9 @@ import { type BatchAnswer, type BatchStatement, StatementBatch } from './stateme
 export interface ConnectionOptions extends ClientOptions {
   /** The setting that the address is from, for errors. */
   readonly addressName?: string | undefined;
-  /** Shared with other work; default: no limit. */
+  /** Default: no limit. */
   readonly connections?: ConnectionLimit;
-  /** The time that it waits for others to end if the server, the database or the role has as many sessions as it may; default 0. */
+  /** How long it waits for others to end if the server, the database or the role has no session left; default 0. */
   readonly roomMs?: number;
 }
 
@@ -41,15 +41,16 @@ async function connectOnce(options: ConnectionOptions, signal: AbortSignal): Pro
   signal.throwIfAborted();
   const leave = await options.connections?.enter(signal);
   const client = newClient(options);
+  const facts = factsOf(client);
   // Without a listener the loss of an idle connection would end the process.
   client.on('error', (error) => {
-    if (serverErrorOf(error)) endings.set(client, error);
+    if (serverErrorOf(error)) facts.ending = error;
   });
   // A connection that was cut is open at the server until its cancel request was taken.
-  if (leave) client.once('end', () => void (cancels.get(client) ?? Promise.resolve()).then(leave));
+  if (leave) client.once('end', () => void (facts.cancel ?? Promise.resolve()).then(leave));
   connectionOf(client).on('parameterStatus', (message: ParameterStatus) => {
-    if (message.parameterName === 'server_encoding') encodings.set(client, message.parameterValue);
-    if (message.parameterName === 'server_version') versions.set(client, message.parameterValue);
+    if (message.parameterName === 'server_encoding') facts.encoding = message.parameterValue;
+    if (message.parameterName === 'server_version') facts.version = message.parameterValue;
   });
   let isAccepted = false;
   connectionOf(client).stream.once('connect', () => {
@@ -64,7 +65,7 @@ async function connectOnce(options: ConnectionOptions, signal: AbortSignal): Pro
   return client;
 }
 
-/** The error of a connection that was not opened: which setting a person must correct. */
+/** Says which setting a person must correct. */
 function nameAddress(
   error: SluiceError,
   { user, database }: pg.Client,
@@ -90,26 +91,35 @@ function nameAddress(
   return new SluiceError(code, `${setting}${error.detail}`, error);
 }
 
-/** Why a server ended sessions that executed nothing: the statement after it only finds the connection closed. */
-const endings = new WeakMap<pg.Client, Error>();
+interface ConnectionFacts {
+  encoding?: string;
+  version?: string;
+  /** Why the server ended a session that executed nothing: the statement after it only finds the connection closed. */
+  ending?: Error;
+  /** The cancel request of a connection that was cut. It ends when the server has taken it. */
+  cancel?: Promise<void>;
+  limit?: WorkLimit;
+}
+
+const allFacts = new WeakMap<pg.Client, ConnectionFacts>();
+
+function factsOf(client: pg.Client): ConnectionFacts {
+  const facts = allFacts.get(client) ?? {};
+  allFacts.set(client, facts);
+  return facts;
+}
 
 interface ParameterStatus {
   readonly parameterName: string;
   readonly parameterValue: string;
 }
 
-const encodings = new WeakMap<pg.Client, string>();
+/** As the server said at the start; undefined if it did not. */
+export const encodingOf = (client: pg.Client): string | undefined => factsOf(client).encoding;
 
-/** The encoding of the server's database, as it said at the start; undefined if it did not. */
-export function encodingOf(client: pg.Client): string | undefined {
-  return encodings.get(client);
-}
-
-const versions = new WeakMap<pg.Client, string>();
-
-/** The major version of the server, as it said at the start; null if it did not. */
+/** As the server said at the start; null if it did not. */
 export function serverVersionOf(client: pg.Client): number | null {
-  const major = Number.parseInt(versions.get(client) ?? '', 10);
+  const major = Number.parseInt(factsOf(client).version ?? '', 10);
   return Number.isNaN(major) ? null : major;
 }
 
@@ -121,14 +131,13 @@ export function keepsAlive(client: pg.Client, does: boolean): void {
 }
 
 /**
- * Closes the connection. A server in the middle of a scan or a sort would not notice before it has a row to send, so it gets a
- * cancel request, if it can be reached. A pooler knows a client only as long as it is connected, so the request comes first.
- *
+ * A server in the middle of a scan or a sort does not notice an end, so it gets a cancel request first.
  * @param cancelMs until the request is taken, in all: what answers byte by byte is never silent
  */
 export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): void {
   const { stream } = connectionOf(client);
-  if (stream.destroyed || cancels.has(client)) return;
+  const facts = factsOf(client);
+  if (stream.destroyed || facts.cancel) return;
   const { processID, secretKey } = client as unknown as BackendKey;
   if (processID === null || secretKey === null) {
     stream.destroy();
@@ -147,7 +156,7 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
   const cut = () => void stream.destroy();
   const timer = setTimeout(cut, CUT_AFTER_MS);
   const taken = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  cancels.set(client, taken);
+  facts.cancel = taken;
   void taken.then(() => {
     clearTimeout(overdue);
     clearTimeout(timer);
@@ -197,11 +206,7 @@ function encrypt(
   encrypted.once('secureConnect', () => encrypted.write(request));
 }
 
-/** The protocol's SSLRequest. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
-
-/** The cancel requests of connections that were cut; each ends when the server has taken it. */
-const cancels = new WeakMap<pg.Client, Promise<void>>();
 
 interface BackendKey {
   readonly processID: number | null;
@@ -214,7 +219,6 @@ const usualCancelMs = 5_000;
 /** A server that takes no cancel request by then may be gone. */
 const CUT_AFTER_MS = 1_000;
 
-/** Closes the connection in good order, or at once if that takes too long. */
 export async function closeConnection(client: pg.Client): Promise<void> {
   const cut = setTimeout(() => destroyConnection(client), 2_000);
   try {
@@ -226,7 +230,7 @@ export async function closeConnection(client: pg.Client): Promise<void> {
   }
 }
 
-/** Runs a query. An abort closes the connection and rejects with the signal's reason. */
+/** An abort closes the connection and rejects with the signal's reason. */
 export async function query<Row extends pg.QueryResultRow>(
   client: pg.Client,
   text: string,
@@ -241,9 +245,7 @@ export async function query<Row extends pg.QueryResultRow>(
   });
 }
 
-/**
- * Runs statements in one round trip. An abort closes the connection and rejects with the signal's reason.
- */
+/** In one round trip. An abort closes the connection and rejects with the signal's reason. */
 export async function runBatch(
   client: pg.Client,
   statements: readonly BatchStatement[],
@@ -277,7 +279,7 @@ interface EarlyAnswer {
   onAnswer(answer: BatchAnswer): void;
 }
 
-/** The columns of a statement as the server describes it, without running it. */
+/** As the server describes them, without running it. */
 export async function describeColumns(
   client: pg.Client,
   sql: string,
@@ -343,21 +345,16 @@ interface WorkLimit {
   readonly watch: (onEnd: (reason: SluiceError) => void) => () => void;
 }
 
-const workLimits = new WeakMap<pg.Client, WorkLimit>();
-
-/**
- * From now on a piece of work that takes longer loses the connection: a server that is alive has ended the statement
- * by then, so this one, or what is on the way to it, is silent. If it answers no new connection, it loses it earlier.
- */
+/** A live server has ended the statement by then. If it answers no new connection, the connection is lost earlier. */
 export function limitWork(client: pg.Client, ms: number, watch: WorkLimit['watch']): void {
-  workLimits.set(client, { ms: Math.min(ms, longestTimerMs), watch });
+  factsOf(client).limit = { ms: Math.min(ms, longestTimerMs), watch };
 }
 
 const longestTimerMs = 2 ** 31 - 1;
 
 export const noAnswer = () => new SluiceError('source.unavailable', 'the server did not answer');
 
-/** Runs `work`; an abort closes the connection, and so does its limit. Failures become SluiceErrors. */
+/** Failures become SluiceErrors. */
 export async function withAbort<T>(
   client: pg.Client,
   signal: AbortSignal,
@@ -366,7 +363,7 @@ export async function withAbort<T>(
   signal.throwIfAborted();
   const destroy = () => destroyConnection(client);
   signal.addEventListener('abort', destroy, { once: true });
-  const limit = workLimits.get(client);
+  const { limit } = factsOf(client);
   const ended: SluiceError[] = [];
   const cut = (reason: SluiceError) => {
     ended.push(reason);
@@ -380,7 +377,7 @@ export async function withAbort<T>(
     signal.throwIfAborted();
     const [reason] = ended;
     if (reason) throw new SluiceError(reason.code, reason.detail, error);
-    const ending = serverErrorOf(error) ? null : endings.get(client);
+    const ending = serverErrorOf(error) ? null : factsOf(client).ending;
     throw toSourceError(ending ?? error);
   } finally {
     clearTimeout(timer);

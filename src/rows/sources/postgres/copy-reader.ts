@@ -1,7 +1,116 @@
 import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
+import type pg from 'pg';
 import type { Connection, Submittable } from 'pg';
-import { CopyFormatError, type RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { KeyTexts } from '../../query/select.ts';
+import type { Slice } from '../source.ts';
+import type { SnapshotOptions } from './begin-snapshot.ts';
+import { withAbort } from './connection.ts';
+import { KeyDigest, keyFieldsOf } from './key-digest.ts';
+import type { SelectPlan } from './plan.ts';
+import { CopyFormatError, RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
+import { nameLargeRow } from './row-skimmer.ts';
+
+/** Smaller rows are part of the memory that each run has. */
+const freeRowBytes = 2 * 2 ** 20;
+
+/** A block of rows, and the index of its copy. The next block reuses its memory. */
+type CopiedBlock = { readonly of: number; readonly block: SourceBlock };
+
+/** A slice is read with these. */
+export interface SliceReading {
+  readonly options: SnapshotOptions;
+  readonly select: SelectPlan;
+  readonly keys: KeyDigest;
+}
+
+/**
+ * Several slices after one message, each by interval column, then key. Limits of large rows are those of the first.
+ * @throws the errors of the reader and its memory; the connection can't be used afterwards
+ */
+export async function* readSlices(
+  client: pg.Client,
+  slices: readonly { readonly reading: SliceReading; readonly slice: Slice }[],
+  signal: AbortSignal,
+): AsyncGenerator<CopiedBlock, void> {
+  const copies = slices.map(({ reading: { options, select }, slice }): Copy => {
+    const { blockBytes, maxRowBytes, holdRow } = options;
+    const freeBytes = holdRow ? freeRowBytes : Number.POSITIVE_INFINITY;
+    const limits = { hidden: select.hidden.length, maxRowBytes, freeBytes };
+    const builder = new RowBlockBuilder(select.columns, blockBytes, limits);
+    const named = (error: unknown) => nameLargeRow(error, select, maxRowBytes);
+    return { sql: select.copySql(slice), builder, named };
+  });
+  const { holdRow } = slices[0]?.reading.options ?? {};
+  for await (const { of, block } of readCopies(client, copies, signal, holdRow)) {
+    const { select, keys } = (slices[of] as (typeof slices)[number]).reading;
+    const fields = keyFieldsOf(block, select.columns.length, select.keys?.places ?? []);
+    if (select.keys) keys.add(block.bytes, block.rowCount, fields);
+    yield { of, block };
+  }
+}
+
+async function* readCopies(
+  client: pg.Client,
+  copies: readonly Copy[],
+  signal: AbortSignal,
+  holdRow?: SnapshotOptions['holdRow'],
+): AsyncGenerator<CopiedBlock, void> {
+  const [first, ...others] = copies;
+  if (!first) return;
+  const hold = holdRow && ((bytes: number) => holdRow(bytes, signal));
+  const reader = new CopyReader([first, ...others], hold);
+  try {
+    client.query(reader);
+    for (const [of, { named = (error: unknown) => error }] of copies.entries()) {
+      const fail = (error: unknown): never => {
+        throw named(error);
+      };
+      for (;;) {
+        const block = await withAbort(client, signal, () => reader.next(of).catch(fail));
+        if (!block) break;
+        yield { of, block };
+      }
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+export async function readKeys(
+  client: pg.Client,
+  { keys }: SelectPlan,
+  interval: DataInterval,
+  blockBytes: number,
+  signal: AbortSignal,
+): Promise<KeyDigest> {
+  const { columns, copySql } = keys ?? { columns: [], copySql: () => '' };
+  const digest = new KeyDigest();
+  const copy = { sql: copySql(interval), builder: new RowBlockBuilder(columns, blockBytes) };
+  for await (const { block } of readCopies(client, [copy], signal)) {
+    const { offsets, lengths } = block;
+    const fields = columns.map((_, field) => ({ offsets, lengths, width: columns.length, field }));
+    digest.add(block.bytes, block.rowCount, fields);
+  }
+  return digest;
+}
+
+/** Of those that are given, their binary form. @throws as `readSlices` */
+export async function* readDeletes(
+  client: pg.Client,
+  { blockBytes, maxRowBytes }: SnapshotOptions,
+  { deletes }: SelectPlan,
+  range: DataInterval,
+  signal: AbortSignal,
+  keys?: readonly KeyTexts[],
+): AsyncGenerator<CopiedBlock, void> {
+  const sqls = keys ? deletes?.keysSqls(keys) : deletes?.copySqls(range);
+  for (const sql of sqls ?? []) {
+    const builder = new RowBlockBuilder(deletes?.columns ?? [], blockBytes, { maxRowBytes });
+    yield* readCopies(client, [{ sql, builder }], signal);
+  }
+}
 
 const COPY_DATA = 0x64;
 const COPY_DONE = 0x63;
@@ -15,20 +124,20 @@ type DataHandler = (chunk: Buffer) => void;
 export interface Copy {
   readonly sql: string;
   readonly builder: RowBlockBuilder;
+  /** Makes the error of a row from one of the reader. */
+  readonly named?: (error: unknown) => unknown;
 }
 
 /** A block to be given out, and what gives back the memory of its large row. */
 interface Ready {
-  /** The index of its copy. */
   readonly of: number;
   readonly block: SourceBlock;
   readonly giveBack: () => void;
 }
 
 /**
- * Runs copies on a pg client, sent in one message, and yields their row blocks. While data flows it
- * replaces pg's own message parser, which makes an object of each row; all other messages are passed to pg.
- * Pull-based: while no caller waits for a block the socket is paused, so the server stops sending.
+ * Several copies in one message. While data flows it replaces pg's parser, which makes an object of each row. While no
+ * caller waits for a block the socket is paused, so the server stops sending.
  */
 export class CopyReader implements Submittable {
   readonly #copies: readonly Copy[];
@@ -66,12 +175,9 @@ export class CopyReader implements Submittable {
   }
 
   /**
-   * The next block of a copy, or null after its last. Ask for the copies in their order. The earlier block's memory is reused, so do not read it any
-   * more. Each block comes in its own turn of the event loop: a busy socket is read 32 times in one turn
-   * (libuv, uv__read), and heartbeats would wait for all of it. Rejects with pg's error or a
-   * CopyFormatError.
-   *
-   * @param of the index of the copy
+   * Null after the last block of copy `of`. The earlier block's memory is reused. Each block comes in its own turn of
+   * the event loop: a busy socket is read 32 times in one turn (libuv, uv__read), and heartbeats would wait for all of
+   * it.
    */
   async next(of = 0): Promise<SourceBlock | null> {
     if (this.#given) {
@@ -211,9 +317,7 @@ export class CopyReader implements Submittable {
     );
   }
 
-  /**
-   * Splits the chunk into protocol messages: one type byte, int32 length (which includes itself), payload.
-   */
+  /** Protocol messages: one type byte, int32 length (which includes itself), payload. */
   #consume(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length) {

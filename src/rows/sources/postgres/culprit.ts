@@ -1,9 +1,8 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { describeInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { quoteName, quoteText } from '../../query/print.ts';
-import { refusedTime } from '../../query/time-text.ts';
 import type { SourceRequest } from '../source.ts';
-import { isOfEncoding, nameBadText } from './bad-text.ts';
 import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { findRelation } from './catalog.ts';
 import { query } from './connection.ts';
@@ -11,17 +10,14 @@ import { nameDeniedRight } from './denied-right.ts';
 import { serverErrorOf, showWords, toSourceError, withoutValue, wordsOf } from './errors.ts';
 import { explain } from './explain.ts';
 import { findApplied } from './hidden-rows.ts';
-import type { PlanSelect } from './plan.ts';
+import type { PlanSelect, RequestPlan } from './plan.ts';
 import { judgeTenantColumn } from './tenant-column.ts';
 
 /** Errors with a remedy of their own: a second look would add it again. */
 const refined = new WeakSet<SluiceError>();
 
 /**
- * The error of a request with the name of what is at fault. A statement that fails has three authors: the customer's
- * query, its event filters, and the model with the views behind it. Only what is there can be at fault. If it is the
- * query, a row that it fails on is named, if one is found.
- *
+ * Who is at fault: the customer's query, its event filters, or the model with the views behind it.
  * @param error of preparing the statements, or of reading rows
  */
 export async function findCulprit(
@@ -85,17 +81,10 @@ export async function findCulprit(
     );
     return (await underPolicy(ofModelRow)) ?? ofModelRow;
   }
-  const { relation } = plan(request);
-  const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
-  const read = (sql: string) =>
-    inSnapshot(search, request.tenantKey, relation, signal, (client) => query(client, sql, signal));
-  return nameFailingRow(error, sqlOf, read, signal);
+  return ofThis('query.invalid', cause, error);
 }
 
-/**
- * The error with the policies that raise it; null if they do not: a statement that reads no column but that of the tenant would fail
- * alike, and policies apply to what it reads.
- */
+/** Null if no policy raises it: a statement that reads the tenant column alone would fail alike. */
 async function namePolicy(
   found: SluiceError,
   options: SnapshotOptions,
@@ -124,7 +113,7 @@ async function namePolicy(
   return made;
 }
 
-/** The error of a tenant key that the tenant column cannot have, in the words of `sluice models check`; null if it is another one. */
+/** In the words of `sluice models check`; null if the error is another one. */
 async function nameTenantKey(
   error: SluiceError,
   options: SnapshotOptions,
@@ -133,7 +122,7 @@ async function nameTenantKey(
   signal: AbortSignal,
 ): Promise<SluiceError | null> {
   const { tenantKey } = request;
-  if (!quotedValues(wordsIn(error)).includes(tenantKey)) return null;
+  if (!isQuoted(wordsIn(error), tenantKey)) return null;
   const { model } = plan(request);
   return inSnapshot(options, tenantKey, null, signal, async (client) => {
     const relation = await findRelation(client, model, signal);
@@ -142,6 +131,13 @@ async function nameTenantKey(
     const { finding } = judgeTenantColumn({ name: model.tenantColumn, ...column }, [tenantKey]);
     return finding && new SluiceError('source.model_invalid', finding.detail, error);
   });
+}
+
+/** Says whether a message of PostgreSQL quotes a value, in any of the languages that it speaks. */
+export function isQuoted(message: string, value: string): boolean {
+  const quote = `["'»«„“”「」]`;
+  const text = value.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+  return new RegExp(`${quote}\\s?${text}\\s?${quote}`).test(message);
 }
 
 /** A change of a type that the request does not read is not its fault. */
@@ -210,7 +206,7 @@ async function refine(
 /** Maximum time of the search, which reads the interval's rows once more. */
 const longestSearchMs = 20_000;
 
-/** The options for the search: who waits for the error has waited for the failed statement too. */
+/** Who waits for the error has waited for the failed statement too. */
 function searchOptions<Options extends { readonly statementTimeoutMs: number }>(
   options: Options,
 ): Options {
@@ -218,66 +214,91 @@ function searchOptions<Options extends { readonly statementTimeoutMs: number }>(
   return { ...options, statementTimeoutMs };
 }
 
-/** A longer value is not searched for, and a longer key is cut. */
-const longestValue = 10_000;
+/** Bytes that are no text in the encoding of the database, or a character that UTF-8 does not have. */
+const isOfEncoding = (error: SluiceError): boolean =>
+  /^(22021|22P05)$/.test(serverErrorOf(error)?.code ?? '');
+
 const longestKey = 200;
 
 /**
- * The error of a query with the key of a row that has the value of PostgreSQL's message, if the message has
- * one and a search finds it soon: `invalid input syntax for type integer: "abc", in the row with id 17`.
- *
- * @param sqlOf finds the keys of a row with that value; null if it cannot
- * @param read reads the rows of an SQL with `searchOptions`
- * @throws the signal's reason if it aborts
+ * Names column, interval and, if it can be shown, the key of the first row with a text that has no form in UTF-8. It
+ * reads the rows of the interval once for each column, and about twenty times for the key.
  */
-async function nameFailingRow(
-  error: unknown,
-  sqlOf: (value: string) => string | null,
-  read: (sql: string) => Promise<readonly KeyRow[]>,
+async function nameBadText(
+  error: SluiceError,
+  options: SnapshotOptions,
+  { model, relation }: Pick<RequestPlan, 'model' | 'relation'>,
+  { tenantKey, interval }: SourceRequest,
   signal: AbortSignal,
 ): Promise<SluiceError> {
-  const sourceError = toSourceError(error);
-  if (sourceError.code !== 'query.invalid') return sourceError;
-  const said = serverErrorOf(error);
-  const words = said === null ? (sourceError.detail ?? '') : wordsOf(said.message);
-  for (const value of quotedValues(words)) {
-    const sql = sqlOf(value);
-    const key = sql === null ? null : await read(sql).then(keyOf, () => null);
-    signal.throwIfAborted();
-    if (key === null) continue;
-    return new SluiceError(sourceError.code, `${words}, in the row with ${key}`, error);
+  const column = (name: string) => `source.${quoteName(name)}`;
+  const inInterval = (moment: string) =>
+    ` AND ${moment} >= ${quoteText(toTimestamp(interval.start))}::pg_catalog.timestamptz
+      AND ${moment} < ${quoteText(toTimestamp(interval.end))}::pg_catalog.timestamptz`;
+  const { intervalColumn } = model;
+  const rows = `FROM ${relation.name} AS source WHERE ${column(model.tenantColumn)} = ${quoteText(tenantKey)}${
+    intervalColumn === null ? '' : inInterval(column(intervalColumn))
+  }`;
+  const keys = model.keyColumns.map(column).join(', ');
+  const named = await inSnapshot(options, tenantKey, relation, signal, async (client) => {
+    const ask = async (sql: string): Promise<readonly Record<string, string>[] | null> => {
+      await query(client, 'SAVEPOINT tried', signal);
+      try {
+        return await query<Record<string, string>>(client, sql, signal);
+      } catch (caught) {
+        signal.throwIfAborted();
+        if (serverErrorOf(caught)?.code !== serverErrorOf(error)?.code) throw caught;
+        await query(client, 'ROLLBACK TO SAVEPOINT tried', signal);
+        return null;
+      }
+    };
+    const fails = async (value: string, limit: number) =>
+      (await ask(
+        `SELECT pg_catalog.count(pg_catalog.convert_to(t.v, 'UTF8'))
+           FROM (SELECT CAST(${value} AS pg_catalog.text) AS v ${rows} ORDER BY ${keys} LIMIT ${limit}) AS t`,
+      )) === null;
+    const [counted] = (await ask(`SELECT pg_catalog.count(*) AS n ${rows}`)) ?? [];
+    const all = Number(counted?.n ?? 0);
+    for (const { name, expression } of model.columns) {
+      const value = expression === null ? column(name) : `(${expression})`;
+      if (!(await fails(value, all))) continue;
+      let [good, bad] = [0, all];
+      while (bad - good > 1) {
+        const middle = Math.floor((good + bad) / 2);
+        if (await fails(value, middle)) bad = middle;
+        else good = middle;
+      }
+      const shown = model.keyColumns.map(
+        (key) => `CAST(${column(key)} AS pg_catalog.text) AS ${quoteName(key)}`,
+      );
+      const [row] =
+        (await ask(`SELECT ${shown.join(', ')} ${rows} ORDER BY ${keys} OFFSET ${good} LIMIT 1`)) ??
+        [];
+      return { name, key: row && describeKey(row) };
+    }
+    return null;
+  });
+  const words = error.detail ?? '';
+  if (named === null) {
+    return new SluiceError(
+      error.code,
+      `${words}, in a row of ${describeInterval(interval)}`,
+      error,
+    );
   }
-  return new SluiceError(sourceError.code, words, error);
+  const row = named.key === undefined ? 'a row' : `the row with ${named.key}`;
+  const place = `in the column ${named.name} of ${row}, of ${describeInterval(interval)}`;
+  return new SluiceError(
+    error.code,
+    `${words}, ${place}. Correct the text in the source, or leave the column out of the query`,
+    error,
+  );
 }
 
-/** Quotes of the languages that PostgreSQL speaks. */
-const quoted = /"(.*?)"|»(.*?)«|«(.*?)»|„(.*?)[“”]|“(.*?)”|「(.*?)」|'(.*?)'/gs;
-/** A value may have quotes in it. */
-const lastQuoted = /: "(.*)"$/s;
-
-/** Lists the texts that a message of PostgreSQL quotes, in any language: the last is the value that it cannot read, or the first. */
-export function quotedValues(message: string): readonly string[] {
-  const [, whole] = lastQuoted.exec(message) ?? [];
-  const all = [...message.matchAll(quoted)].map(([, ...groups]) => {
-    const value = groups.find((group) => group !== undefined) ?? '';
-    return value
-      .replace(/^\u00a0|\u00a0$/g, '')
-      .replace(refusedTime, '')
-      .trim();
-  });
-  const values = [(whole ?? '').replace(refusedTime, ''), ...all.reverse()];
-  const short = values.filter((value) => value !== '' && value.length <= longestValue);
-  return [...new Set(short)].slice(0, 3);
-}
-
-type KeyRow = Readonly<Record<string, string | null>>;
-
-/** `id 17`; null if no row was found. */
-function keyOf([row = {}]: readonly KeyRow[]): string | null {
-  const parts = Object.entries(row).map(([name, text]) => {
-    const shown =
-      text !== null && text.length > longestKey ? `${text.slice(0, longestKey)}…` : text;
-    return `${name} ${shown}`;
-  });
-  return parts.length === 0 ? null : parts.join(', ');
-}
+const describeKey = (row: Readonly<Record<string, string | null>>): string =>
+  Object.entries(row)
+    .map(
+      ([name, text]) =>
+        `${name} ${text !== null && text.length > longestKey ? `${text.slice(0, longestKey)}…` : text}`,
+    )
+    .join(', ');

@@ -4,18 +4,16 @@ import { query } from './connection.ts';
 import { serverErrorOf } from './errors.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 
-/** A right that reading the relation needs and a role does not have. */
 interface DeniedRight {
   readonly reader: string;
-  /** The SQL that gives it. */
   readonly grant: string;
   /** The view that reads with the rights of `reader`; null if the relation itself is read. */
   readonly view: string | null;
 }
 
 /**
- * The relation needs USAGE of its schema. A view finds the relations behind it by their number, so these need SELECT
- * alone. SELECT on some columns is enough for a view that reads these. What a materialized view has read before is not read again.
+ * A schema needs USAGE. A view finds the relations behind it by number, so these need SELECT alone, if only of some
+ * columns. What a materialized view has read before is not read again.
  */
 const deniedSql = (relation: ReadRelation): string => `${viewedRelationsSql(relation)}
   SELECT d.reader, d.view, d."grant" FROM (
@@ -36,9 +34,7 @@ const deniedSql = (relation: ReadRelation): string => `${viewedRelationsSql(rela
        AND (viewed.view = t.oid OR NOT pg_catalog.has_any_column_privilege(u.oid, t.oid, 'SELECT'))) AS d`;
 
 /**
- * Explains a refusal to read: the role, the object and the GRANT. If the catalog shows no right that is missing for the
- * relation, the server's words name the object.
- *
+ * The role, the object and the GRANT. If no right of the relation is missing, the server's words name the object.
  * @param client a connection of the role, in a transaction
  */
 export async function nameDeniedRight(
@@ -67,10 +63,8 @@ export async function nameDeniedRight(
   return new SluiceError(error.code, detail, error);
 }
 
-/** A role with whose rights a statement is executed. */
 interface ActingRole {
   readonly role: string;
-  /** The role as SQL names it. */
   readonly quoted: string;
 }
 
@@ -87,11 +81,8 @@ const lendingSql = `SELECT count(DISTINCT CASE WHEN p.prosecdef THEN p.proowner 
  GROUP BY c.at HAVING bool_or(p.prosecdef) ORDER BY c.at LIMIT 1`;
 
 /**
- * The role whose rights the server has checked: the owner of the innermost function that is SECURITY DEFINER, else the role of the
- * session.
- *
- * @param context that the server gave with the error
- * @returns null if that is not sure: functions of one name differ in it
+ * The owner of the innermost function that is SECURITY DEFINER, else the role of the session. @param context that the
+ * server gave with the error @returns null if that is not sure: functions of one name differ in it
  */
 async function findActing(
   client: pg.Client,
@@ -113,7 +104,7 @@ async function findActing(
   return (await query<ActingRole & pg.QueryResultRow>(client, own, signal))[0] ?? null;
 }
 
-/** Says whether the role may read all tables of that name: then a function wants another right, such as to write or to lock. */
+/** If so, a function wants another right, such as to write or to lock. */
 async function isReadable(
   client: pg.Client,
   message: string,
@@ -185,8 +176,7 @@ function readDenied(message: string): { readonly kind: string; readonly name: st
 }
 
 /**
- * The GRANT for a message of the server; null if it is in another language or about another right.
- *
+ * Null if the message is in another language or about another right.
  * @param named what it could be about, with its schema
  */
 export function grantFor(

@@ -1,14 +1,13 @@
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { oneLine } from '../../../foundation/domain/one-line.ts';
-import { functions } from '../../query/allow-list.ts';
-import { guardMark } from '../../query/guard.ts';
+import { functions } from '../../query/functions.ts';
+import { guardMark } from '../../query/print.ts';
 import { CopyFormatError } from './row-blocks.ts';
 import { poolerAnswerOf } from './pooler-answers.ts';
 
 /**
- * The meaning of each class of SQLSTATE, its first two characters. `query.invalid` is the statement's fault: whether that is
- * the customer's query, the model or a function behind it is found by `culprit.ts`.
- * `test/unit/sources/sqlstates.test.ts` walks PostgreSQL's own list.
+ * By the first two characters. Whether the customer's query, the model or a function behind it caused a `query.invalid`
+ * is found by `culprit.ts`. `test/unit/sources/sqlstates.test.ts` walks PostgreSQL's own list.
  */
 const byClass: Readonly<Record<string, ErrorCode>> = {
   '03': 'source.failed',
@@ -54,7 +53,6 @@ const byClass: Readonly<Record<string, ErrorCode>> = {
   XX: 'source.failed', // the server's own bug, or damaged data
 };
 
-/** SQLSTATEs that say more than their class. */
 const byState: Readonly<Record<string, ErrorCode>> = {
   '08004': 'source.access_refused',
   '08P01': 'source.failed', // what a pooler says: pooler-answers.ts
@@ -80,7 +78,7 @@ const byState: Readonly<Record<string, ErrorCode>> = {
   XX002: 'source.unsupported', // damaged index
 };
 
-/** The meaning of an SQLSTATE; null: PostgreSQL's list does not have its class. */
+/** Null: PostgreSQL's list does not have its class. */
 export function meaningOf(sqlState: string): ErrorCode | null {
   return byState[sqlState] ?? byClass[sqlState.slice(0, 2)] ?? null;
 }
@@ -97,7 +95,7 @@ export interface ServerError extends Error {
   readonly hint?: string;
 }
 
-/** The error that a server reported, below what was made of it; null if no server did. */
+/** Below what was made of it; null if no server reported it. */
 export function serverErrorOf(error: unknown): ServerError | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const { code } = cause as Partial<ServerError>;
@@ -108,10 +106,7 @@ export function serverErrorOf(error: unknown): ServerError | null {
   return null;
 }
 
-/**
- * Translates a failure of the source database. The owner of the export sees the words of the server only for an
- * error in a query, a function or a right: other words may name hosts. The cause keeps all of them for the log.
- */
+/** The owner sees the server's words only for an error in a query, a function or a right: others may name hosts. */
 export function toSourceError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   if (error instanceof CopyFormatError) {
@@ -146,10 +141,7 @@ export function toSourceError(error: unknown): SluiceError {
   return new SluiceError(code, detailOf(code, reported), error);
 }
 
-/**
- * Why a server lets no session in, although the login is right: a limit of sessions, which passes as others end, or a database that is
- * closed, which a person must open. The words are in the language of the server, its functions are not.
- */
+/** A limit of sessions, which passes as others end, or a closed database. Words depend on language, functions do not. */
 function loginAnswerOf({ code, message, routine = '' }: ServerError): {
   readonly code: ErrorCode;
   readonly detail: string;
@@ -193,10 +185,7 @@ function ofPolicy({ message, where = '' }: ServerError, cause: unknown): SluiceE
   return new SluiceError('source.unsupported', detail, cause);
 }
 
-/**
- * Says whether a server behind a foreign table or dblink reported it, or could not be reached. A server says 08001 of no connection
- * to itself.
- */
+/** Of a foreign table or dblink. A server says 08001 of no connection to itself. */
 function isOfOtherServer({ code, routine = '' }: ServerError): boolean {
   // Errors of a row or a condition there are found like any other error of a row.
   if (/^2[12]/.test(code)) return false;
@@ -228,8 +217,8 @@ const raisedCodes: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Says whether a function behind a view raised the error. The functions that a query may call are built in: few of them give a
- * context. The words of a context are the server's language; each function in it has parentheses or is named as one.
+ * Functions that a query may call are built in: few give a context. In it, each function has parentheses or is named as
+ * one.
  */
 function isRaised({ where = '' }: ServerError): boolean {
   const [, builtIn = ''] = /^SQL function "(\w+)"/.exec(where) ?? [];
@@ -247,10 +236,7 @@ const statementText = /(^|\n)[^\n"»«„“]*["»«„“][^"»«„“”]*\s.
 /** Characters of a context in which a function is looked for. A statement in it may have a whole value. */
 const longestContext = 8_000;
 
-/**
- * The innermost function of a context, to follow an error. The text of a statement is left out: it may have secrets of the operator, and
- * values of rows.
- */
+/** Without the text of a statement: it may have secrets of the operator, and values of rows. */
 function innermostOf(where = ''): string {
   if (where.length > longestContext) return '';
   const calls = where.replace(statementText, '$1…').split('\n');
@@ -273,15 +259,11 @@ function ofFunction(found: ServerError, cause: unknown): SluiceError {
   return new SluiceError('source.function_failed', `${words}${innermostOf(where)}`, cause);
 }
 
-/** The error of a function with its own words. */
 export function showWords(error: SluiceError, { message, where }: ServerError): SluiceError {
   return new SluiceError(error.code, `${message}${innermostOf(where)}`, error);
 }
 
-/**
- * The words about a value without the value: a view or a function may read rows of other tenants, so what it fails on is not for the
- * owner of the export.
- */
+/** What a view or a function fails on may be another tenant's, so it is not for the owner of the export. */
 export const withoutValue = (words: string): string => words.replace(/["»«„“「].*["»«“”」]/gs, '…');
 
 /** A network failure (`ECONNREFUSED`), one of TLS, or pg's own error about a connection. */

@@ -2,7 +2,6 @@ import type pg from 'pg';
 import { queryServer } from './own-statement.ts';
 import { quoteText } from '../../query/print.ts';
 
-/** Our own tables that hold data of tenants. */
 const ownTables = [
   'api_keys',
   'backfills',
@@ -16,10 +15,7 @@ const ownTables = [
   'runs',
 ];
 
-/**
- * Lists the rights of the role that no export needs, as clauses about the role. A hole in the checks of
- * queries would give a tenant these rights.
- */
+/** As clauses about the role. A hole in the checks of queries would give a tenant these rights. */
 export async function findExcessRights(
   client: pg.Client,
   signal: AbortSignal,

@@ -9,9 +9,9 @@ import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
 import { findRefusal } from './refusal.ts';
-import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
 
-/** @param runs whether the rows are read too, and thrown away; throws what the server says */
+/** @param runs whether the rows are read too, and thrown away */
 export async function explain(
   options: SnapshotOptions,
   plan: PlanSelect,
@@ -25,9 +25,9 @@ export async function explain(
     // A query may fail because of the change of a type: the change is what to name.
     const shape = await describeColumns(client, usedSql ?? describeSql, signal);
     const changes = await findTypeChanges(client, columns, shape, signal);
-    const wider = applyTypeChanges(model, changes);
+    refuseTypeChanges(model, changes);
     const described = usedSql === null ? shape : await describeColumns(client, describeSql, signal);
-    const planned = select(described, wider);
+    const planned = select(described);
     await query(client, planned.explainSql(request.interval, runs), signal);
     const refusal = await findRefusal(client, relation, signal);
     if (refusal) throw refusal;
@@ -118,53 +118,47 @@ const sessionViewsSql = (relation: ReadRelation): string => `${viewedRelationsSq
     CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(t.text, ${ofSession}, 'i')) AS m (found)
    WHERE m.found IS NOT NULL ORDER BY 1, 2 LIMIT 5`;
 
-/** Views that may show other rows to the application than to Sluice, unless the operator said that this is wanted. */
 async function findSessionViews(
   client: pg.Client,
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   if (relation.isFiltered) return [];
-  const views = await query<{ view: string; asked: string }>(
-    client,
-    sessionViewsSql(relation),
-    signal,
-  );
+  type Found = { view: string; asked: string };
+  const views = await query<Found>(client, sessionViewsSql(relation), signal);
   return views.map(
     ({ view, asked }) =>
       `The view ${view} depends on ${asked} of the session, which your application may set otherwise, so rows may be missing. Sluice sets only sluice.tenant_key, to the project of the run.`,
   );
 }
 
-/** Finds what of a relation keeps Sluice from seeing each row in time, as warnings. */
 async function findLimits(
   client: pg.Client,
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const objects = await query<ReadObject & pg.QueryResultRow>(client, limitsSql(relation), signal);
-  return objects.flatMap(({ name, kind, isSubscribed, isPartlyGranted }) => [
-    ...(kind === 'm'
-      ? [
-          `${name} is a materialized view: its rows arrive by REFRESH, which no run can wait for. ${lookBack}`,
-        ]
-      : []),
-    ...(kind === 'f'
-      ? [
-          `${name} is a foreign table: no run can wait for the transactions of its server, or see whether rows are hidden there. ${lookBack}`,
-        ]
-      : []),
-    ...(isSubscribed
-      ? [
-          `Logical replication writes the rows of ${name}: they have the time of the publisher and arrive later, so no run can wait for them. ${lookBack}`,
-        ]
-      : []),
-    ...(isPartlyGranted
-      ? [
-          `The role may read only some columns of ${name}, so it does not see which rows are new: if an interval has changed, a run compares all of its keys with the files. Grant it SELECT on the relation to avoid this.`,
-        ]
-      : []),
-  ]);
+  return objects.flatMap(({ name, kind, isSubscribed, isPartlyGranted }) => {
+    const limits: readonly (readonly [boolean, string])[] = [
+      [
+        kind === 'm',
+        `${name} is a materialized view: its rows arrive by REFRESH, which no run can wait for. ${lookBack}`,
+      ],
+      [
+        kind === 'f',
+        `${name} is a foreign table: no run can wait for the transactions of its server, or see whether rows are hidden there. ${lookBack}`,
+      ],
+      [
+        isSubscribed,
+        `Logical replication writes the rows of ${name}: they have the time of the publisher and arrive later, so no run can wait for them. ${lookBack}`,
+      ],
+      [
+        isPartlyGranted,
+        `The role may read only some columns of ${name}, so it does not see which rows are new: if an interval has changed, a run compares all of its keys with the files. Grant it SELECT on the relation to avoid this.`,
+      ],
+    ];
+    return limits.flatMap(([applies, warning]) => (applies ? [warning] : []));
+  });
 }
 
 const lookBack =

@@ -5,7 +5,6 @@ import { describeColumns, withAbort } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import type { PlanSelect } from './plan.ts';
 
-/** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
 export async function findElsewhere(
   options: SnapshotOptions,
   plan: PlanSelect,

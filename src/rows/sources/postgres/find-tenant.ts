@@ -14,17 +14,9 @@ const options = {
   connectTimeoutMs: 5_000,
   statementTimeoutMs: 5_000,
   idleTimeoutMs: 10_000,
-  sliceMs: 600_000,
-  blockBytes: 1 << 20,
-  maxRowBytes: 64 * 2 ** 20,
 };
 
-/**
- * Looks whether the rows of a model can have a tenant key, and whether one has it.
- *
- * @returns null if the relation or its column is not there
- * @throws SluiceError if the server does not answer
- */
+/** @returns null if the relation or its column is not there */
 export async function findTenant(
   connectionString: string,
   model: Model,

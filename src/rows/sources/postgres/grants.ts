@@ -16,9 +16,7 @@ interface Grants {
 const patienceMs = 10_000;
 
 /**
- * The SQL that gives the role of an address what exports of the models need. What the role has already may be in it again.
- *
- * @param isPaired whether the server is a standby, or the primary of one
+ * What the role has already may be in it again. @param isPaired whether the server is a standby, or the primary of one
  */
 export async function findGrants(
   connectionString: string,
@@ -82,7 +80,6 @@ function statementsFor(
   ];
 }
 
-/** All columns of the relation that a model reads, in its expressions too. */
 function columnsOf(model: Model): readonly string[] {
   return [
     ...new Set([

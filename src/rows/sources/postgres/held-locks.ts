@@ -3,18 +3,16 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { queryServer } from './own-statement.ts';
 import type { SharedServer } from './shared-server.ts';
 
-/** The time that a snapshot may keep what others wait for. */
 export interface HoldLimits {
   /** The time that a session may wait for a table that the snapshot has locked. */
   readonly lockWaitMs: number;
-  /** Maximum age of the snapshot: its server removes no row that is newer. */
+  /** Its server removes no row that is newer. */
   readonly snapshotMs: number;
 }
 
-/** The sessions of one snapshot. */
 export interface HeldSessions {
   readonly pids: () => readonly number[];
-  /** Called once, with why the snapshot must end. */
+  /** Called once. */
   readonly onExcess: (error: SluiceError) => void;
 }
 
@@ -22,10 +20,8 @@ export interface HeldSessions {
 const over = new Error('the snapshot has ended');
 
 /**
- * Watches a snapshot while it is open. ALTER TABLE waits for the lock of a reader, and every later statement of the
- * application waits behind it. So the snapshot ends if somebody has waited for too long, however slow its destination is.
- *
- * @returns ends the watch
+ * ALTER TABLE waits for the lock of a reader, and every later statement of the application waits behind it. So the
+ * snapshot ends if somebody has waited for too long, however slow its destination is. @returns ends the watch
  */
 export function watchHeldLocks(
   server: SharedServer,
@@ -62,7 +58,7 @@ const waitedFor = (ms: number) =>
 const tooOld = (ms: number) =>
   new SluiceError('source.lock_released', `the run had held its snapshot for ${seconds(ms)}`);
 
-/** Measures how long a session has waited for one of these, in milliseconds; 0 if none waits. */
+/** In milliseconds; 0 if none waits. */
 async function readWait(
   client: pg.Client,
   pids: readonly number[],

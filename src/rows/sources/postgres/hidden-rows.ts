@@ -5,14 +5,12 @@ import { query } from './connection.ts';
 import { oidOf } from './replaced-tables.ts';
 import { tenantSetting } from './source-role.ts';
 
-/** Whose rows are read. */
 export interface ReadRelation {
   readonly schema: string;
   readonly table: string;
-  /** The qualified name, quoted. */
   readonly name: string;
   readonly tenantColumn: string;
-  /** True if the operator said that policies may leave out rows (`row_security: filtered`). */
+  /** The operator said that policies may leave out rows. */
   readonly isFiltered: boolean;
   /** True if an expression of the model may call a function that is not built in. */
   readonly callsFunctions: boolean;
@@ -25,9 +23,8 @@ const policiesOf = (table: string, mayUse: string): string =>
      AND EXISTS (SELECT FROM pg_catalog.unnest(p.polroles) AS r (id) WHERE r.id = '0' OR ${mayUse})`;
 
 /**
- * SQL of whether the policy `p` leaves out no row of the project: it is `true`, or it compares the tenant column with the
- * project that the transaction names; behind a view, the table's column of that name. The server prints the expression, always
- * in the same form.
+ * The policy `p` leaves out no row of the project: it is `true`, or compares the tenant column with the project that the
+ * transaction names; behind a view, the column of that name. The server prints all in one form.
  */
 function isOpen({ tenantColumn }: ReadRelation): string {
   const quoted = tenantColumn.replaceAll('"', '""');
@@ -42,11 +39,10 @@ function isOpen({ tenantColumn }: ReadRelation): string {
 export const passesPolicies = `pg_catalog.current_setting('row_security') = 'on'`;
 
 /**
- * SQL of what `row_security` is set to. It is off if no policy applies to the relations that are read: then PostgreSQL refuses
- * each other table with a policy for its reader, also if a function reads it (`check_enable_rls`, SQLSTATE 42501). It is on
- * if a policy applies: then `findHidden` judges the policies, and what the functions might read.
- *
- * @param isThorough whether relations behind views count too. If not, reading such a view fails as a function's table does
+ * Off if no policy applies to what is read: then PostgreSQL refuses each other table with a policy for its reader, also
+ * if a function reads it (`check_enable_rls`, SQLSTATE 42501). On if one applies: then `findHidden` judges the policies.
+ * @param isThorough whether relations behind views count too. If not, reading such a view fails as a function's table
+ * does
  */
 export function rowSecuritySql(relations: readonly ReadRelation[], isThorough: boolean): string {
   const applies = relations.map((relation) => {
@@ -96,9 +92,9 @@ const isWritten = `(p.prokind = 'a' OR p.prolang NOT IN (SELECT l.oid FROM pg_ca
      AND p.oid >= '16384'`;
 
 /**
- * The CTE `reading`: what `viewed` has, and each table with policies that a function could read: a function behind a view, or in an
- * expression of the model. Only functions that no error stops count: `row_security` is on, they turn it on, or a REFRESH has
- * called them. PostgreSQL does not record what a function reads, so each table counts that its role may read.
+ * With each table with policies that a function behind a view or in an expression could read. PostgreSQL does not record
+ * what a function reads, so each table counts that its role may read. No error stops these: `row_security` is on, they
+ * turn it on, or a REFRESH has called them.
  */
 const withFunctions = ({ callsFunctions }: ReadRelation) => `,
   called (view, caller, function) AS (
@@ -135,7 +131,7 @@ const viewedOnly = () => `,
   reading (id, reader, view, function) AS (
     SELECT viewed.id, viewed.reader, viewed.view, CAST(NULL AS pg_catalog.text) FROM viewed)`;
 
-/** Reads the policies that apply: these as JSON, none if no policy lets the role read. */
+/** As JSON; none if no policy lets the role read. */
 function guardedSql(relation: ReadRelation, readingOf: (relation: ReadRelation) => string): string {
   return `${viewedRelationsSql(relation)}${readingOf(relation)}
   SELECT ${nameOf('t')} AS "table", CASE WHEN reading.view <> t.oid THEN ${nameOf('v')} END AS view, u.rolname AS reader,
@@ -164,7 +160,6 @@ interface Guarded {
   /** Null: the relation itself is read, by the role of Sluice. */
   readonly view: string | null;
   readonly reader: string;
-  /** A function that may read it; null: the view or the relation itself reads it. */
   readonly calledFunction: string | null;
   readonly policies: readonly Policy[];
 }
@@ -200,7 +195,7 @@ function describeGuarded(guarded: Guarded, isFiltered: boolean): string | null {
     : `row-level security may hide rows of ${table} from ${as}: ${which}. ${hint}`;
 }
 
-/** Which policies apply to what is read, as a sentence; null: none does. */
+/** As a sentence; null: none does. */
 export async function findApplied(
   client: pg.Client,
   relation: ReadRelation,
@@ -216,11 +211,7 @@ export async function findApplied(
   return `row-level security raises it, by ${which}. Correct the policy, or give the role BYPASSRLS`;
 }
 
-/**
- * Ask it in the transaction that has read the relation.
- *
- * @returns why the role may not see all rows of what is read: `source.unsupported`; or null
- */
+/** Ask it in the transaction that has read the relation. @returns `source.unsupported`, or null */
 export async function findHidden(
   client: pg.Client,
   relation: ReadRelation,

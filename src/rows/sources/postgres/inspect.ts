@@ -5,14 +5,10 @@ import { queryServer } from './own-statement.ts';
 import { findMissingSettleRights } from './settle-rights.ts';
 import { findPrimaryFault } from './replay.ts';
 
-/** The database that is read, and the one that is written if that is another. */
 export interface InspectedServers {
   readonly client: pg.Client;
-  /**
-   * Runs `work` with a connection to a standby's primary, then closes it; null if the primary is not known.
-   */
+  /** Null if the primary is not known. The connection is closed afterwards. */
   readonly withPrimary: (<T>(work: (primary: pg.Client) => Promise<T>) => Promise<T>) | null;
-  /** True if a standby without its primary may be read anyway. */
   readonly allowsStandby: boolean;
 }
 
@@ -21,7 +17,6 @@ type Finding = SourceState['findings'][number];
 const error = (detail: string): Finding => ({ severity: 'error', detail });
 const warning = (detail: string): Finding => ({ severity: 'warning', detail });
 
-/** Finds what keeps intervals of this source from settling, its clock and its lag. */
 export async function inspectSource(
   { client, withPrimary, allowsStandby }: InspectedServers,
   signal: AbortSignal,
@@ -62,7 +57,6 @@ export async function inspectSource(
   });
 }
 
-/** The rights that each run needs before it reads, and that the role lacks. */
 async function findDenied(
   client: pg.Client,
   isPaired: boolean,
@@ -101,7 +95,6 @@ async function readOldestSnapshot(client: pg.Client, signal: AbortSignal): Promi
   return Math.max(row?.seconds ?? 0, 0);
 }
 
-/** Says whether sessions of other roles show when their work began. */
 async function findHiddenTimes(
   client: pg.Client,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 import type { Column } from '../../../foundation/domain/row-block.ts';
 
-/** Warns of an interval column without a zone; null if it is a timestamptz, or of a type that is refused. */
+/** Null if it is a timestamptz, or of a type that is refused. */
 export function describeIntervalColumn({
   name,
   type,

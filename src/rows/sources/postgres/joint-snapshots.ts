@@ -10,38 +10,32 @@ import { closeConnection, destroyConnection, nameColumns } from './connection.ts
 import type { ConnectionLimit } from './connection-limit.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
-import { readKindSql } from './plain-table.ts';
-import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
-import { readSlices, type SliceReading } from './read-slice.ts';
-import { findRefusal } from './refusal.ts';
+import { findRefusal, readKindSql } from './refusal.ts';
+import { PlannedRows, type PlanSelect, type RequestPlan, type SelectPlan } from './plan.ts';
+import { readSlices, type SliceReading } from './copy-reader.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { findTypeChanges } from './schema-changes.ts';
 import { sliceInterval } from './slices.ts';
-import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
+import type { BatchAnswer } from './statement-batch.ts';
 
-/** A request with as many rows, or more, is opened alone. */
 const mostRows = 1_000;
 /** A statement that takes longer must not hold up others. */
 const statementMs = 1_000;
 /** The time that the requests of a project are opened alone after a group of it failed. */
 const aloneForMs = 60_000;
 
-/** A request that is opened together with others. */
 interface Asked {
   readonly request: SourceRequest;
   readonly signal: AbortSignal;
-  /** Maximum bytes of its rows. */
   readonly maxBytes: number;
-  /** The start of the server at which the interval settled. */
   readonly server: string | null;
 }
 
 type Answer = SourceSnapshot | null;
 
 /**
- * Opens the snapshots of small requests of one project together: one transaction counts and reads for all of them. It ends
- * before any of them is given out, so their rows are in memory. Projects never share one: its settings are those of a
- * project, and what a tenant makes slow delays no other.
+ * One transaction counts and reads for small requests of one project. It ends before any is given out, so their rows are
+ * in memory. Projects share none: its settings are a project's, and none delays another.
  */
 export class JointSnapshots {
   readonly #options: SnapshotOptions;
@@ -51,7 +45,6 @@ export class JointSnapshots {
   /** Until when the requests of a project are opened alone, by the monotonic clock. */
   readonly #aloneUntil = new Map<string, number>();
 
-  /** @param limit of groups that are opened at a time */
   constructor(options: SnapshotOptions, plan: PlanSelect, limit: ConnectionLimit) {
     const refuse = async () => {
       throw new Error('the row is too large for a snapshot in memory');
@@ -68,10 +61,7 @@ export class JointSnapshots {
     );
   }
 
-  /**
-   * @returns null if the request must be opened alone: it is not small, or something failed
-   * @throws the signal's reason if it aborts
-   */
+  /** Null if it is not small, or something failed: it must be opened alone. @throws the signal's reason if it aborts */
   async open(asked: Asked): Promise<Answer> {
     const { request, signal, server } = asked;
     const { tenantKey } = request;
@@ -79,7 +69,6 @@ export class JointSnapshots {
     return unlessAborted(this.#groups.take(JSON.stringify([tenantKey, server]), asked), signal);
   }
 
-  /** Opens the requests of one project, whose intervals settled at the same server. */
   async #openAll(all: readonly Asked[]): Promise<readonly Answer[]> {
     const [first] = all;
     if (!first) return [];
@@ -112,25 +101,38 @@ export class JointSnapshots {
     signal: AbortSignal,
   ): Promise<readonly Answer[]> {
     const planned = planAll(this.#plan, all);
-    const { client, snapshot, serverStart, takenAt, answers } = await begin(
-      this.#options,
-      { tenantKey, rowSecurity: rowSecuritySql(planned.relations, false) },
-      { position: null, server },
-      statementsOf(all, planned),
-      signal,
+    const relations = new Map(
+      planned.map(({ plan: { relation } }) => [identityOf(relation), relation]),
     );
+    const shapes = shapesOf(planned);
+    const reader = { tenantKey, rowSecurity: rowSecuritySql([...relations.values()], false) };
+    const statements = [
+      ...shapes.map((sql) => ({ sql, describeOnly: true })),
+      { sql: countSqlOf(planned, [...relations.values()]) },
+    ];
+    const settled = { position: null, server };
+    const begun = await begin(this.#options, reader, settled, statements, signal);
+    const { client, answers } = begun;
     let isWhole = false;
     try {
-      const answered = readAnswers(planned, answers);
-      const small = await this.#findSmall(client, all, { ...planned, ...answered }, signal);
+      const values = answers[shapes.length]?.rows[0] ?? [];
+      const kinds = values.slice(planned.length);
+      const refused = await findRefused(client, [...relations], kinds, signal);
+      const described = new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []]));
+      const small: Small[] = [];
+      for (const [index, one] of planned.entries()) {
+        if (refused.has(identityOf(one.plan.relation))) continue;
+        const found = await this.#asSmall(client, one, Number(values[index]), described, signal);
+        if (found) small.push(found);
+      }
       await readRows(client, small, signal);
       isWhole = true;
+      const snapshot = `${begun.snapshot}@${begun.serverStart}`;
       const opened: Answer[] = all.map(() => null);
       for (const { index, leftBytes, reading, ...held } of small) {
-        if (leftBytes < 0) continue;
         const { select, keys } = reading;
-        const of = { ...held, select, keys, snapshot: `${snapshot}@${serverStart}`, takenAt };
-        opened[index] = new MemorySnapshot(of);
+        const of = { ...held, keys, snapshot, takenAt: begun.takenAt };
+        if (leftBytes >= 0) opened[index] = new MemorySnapshot(select, of);
       }
       return opened;
     } finally {
@@ -139,38 +141,24 @@ export class JointSnapshots {
     }
   }
 
-  /** Those whose rows are read here. The others are opened alone. */
-  async #findSmall(
+  async #asSmall(
     client: pg.Client,
-    all: readonly Asked[],
-    { plans, relations, described, counted, kinds }: Planned & Answered,
+    { index, asked: { request, maxBytes }, plan }: Planned,
+    rows: number,
+    described: ReadonlyMap<string, BatchAnswer['fields']>,
     signal: AbortSignal,
-  ): Promise<readonly Small[]> {
-    const isPlain = kinds.every((kind) => kind === 'plain');
-    if (!isPlain && (await areTablesReplaced(client, signal))) throw tablesReplaced();
-    const others = relations.filter(
-      (_, index) => !['plain', 'tables'].includes(kinds[index] ?? ''),
-    );
-    const refused = await findRefusedOf(client, others, signal);
-    const small: Small[] = [];
-    for (const [index, { request, maxBytes }] of all.entries()) {
-      const plan = plans[index];
-      const rows = counted[index] ?? null;
-      const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
-      const isSmall = rows !== null && rows < mostRows && slices.length < 2;
-      if (!plan || !isSmall || refused.has(identityOf(plan.relation))) continue;
-      const { used } = plan;
-      const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
-      const named = await nameShape(plan.describeSql);
-      const usedShape = used.describeSql === null ? named : await nameShape(used.describeSql);
-      // The request that is opened alone says what has changed.
-      if ((await findTypeChanges(client, used.columns, usedShape, signal)).length > 0) continue;
-      const select = plan.select(named);
-      const keys = new KeyDigest();
-      const reading = { options: this.#options, select, keys };
-      small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
-    }
-    return small;
+  ): Promise<Small | null> {
+    const slices = sliceInterval(request.interval, this.#options.sliceMs, rows);
+    if (!(rows < mostRows) || slices.length > 1) return null;
+    const { used } = plan;
+    const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
+    const named = await nameShape(plan.describeSql);
+    const usedShape = used.describeSql === null ? named : await nameShape(used.describeSql);
+    // The request that is opened alone says what has changed.
+    if ((await findTypeChanges(client, used.columns, usedShape, signal)).length > 0) return null;
+    const select = plan.select(named);
+    const reading = { options: this.#options, select, keys: new KeyDigest() };
+    return { index, reading, slices, rows, leftBytes: maxBytes, blocks: [] };
   }
 
   /** Never rejects. */
@@ -180,9 +168,7 @@ export class JointSnapshots {
   }
 }
 
-/** A request whose rows stay in memory. */
 interface Small {
-  /** Of the request. */
   readonly index: number;
   readonly reading: SliceReading;
   /** One, or none if there are no rows. */
@@ -193,57 +179,34 @@ interface Small {
   blocks: RowBlock[];
 }
 
-/** The statements of a group of requests. */
 interface Planned {
-  /** Null for a request that cannot be planned. */
-  readonly plans: readonly (RequestPlan | null)[];
-  /** The SELECTs to describe, each once. */
-  readonly shapes: readonly string[];
-  readonly relations: readonly ReadRelation[];
+  readonly index: number;
+  readonly asked: Asked;
+  readonly plan: RequestPlan;
 }
 
-function planAll(plan: PlanSelect, all: readonly Asked[]): Planned {
-  const plans = all.map((asked) => tryPlan(plan, asked.request));
-  const planned = plans.filter((found) => found !== null);
-  const shapes = planned.flatMap(({ describeSql, used }) => [describeSql, used.describeSql ?? []]);
-  const relations = new Map(planned.map(({ relation }) => [identityOf(relation), relation]));
-  return { plans, shapes: [...new Set(shapes.flat())], relations: [...relations.values()] };
-}
-
-function statementsOf(
-  all: readonly Asked[],
-  { plans, shapes, relations }: Planned,
-): readonly BatchStatement[] {
-  const counts = all.flatMap(({ request: { interval } }, index) => {
-    const sql = plans[index]?.countSql(interval, mostRows);
-    return sql === undefined ? [] : [`(${sql})`];
+function planAll(plan: PlanSelect, all: readonly Asked[]): readonly Planned[] {
+  return all.flatMap((asked, index) => {
+    try {
+      return [{ index, asked, plan: plan(asked.request) }];
+    } catch {
+      return [];
+    }
   });
-  return [
-    ...shapes.map((sql) => ({ sql, describeOnly: true })),
-    { sql: `SELECT ${[...counts, ...relations.map(readKindSql)].join(', ')}` },
-  ];
 }
 
-/** The server's answer about a group. */
-interface Answered {
-  /** By the SELECT that was described. */
-  readonly described: ReadonlyMap<string, BatchAnswer['fields']>;
-  /** By request; null if it has no plan. */
-  readonly counted: readonly (number | null)[];
-  /** By relation. */
-  readonly kinds: readonly (string | null | undefined)[];
+/** Each once. */
+function shapesOf(planned: readonly Planned[]): readonly string[] {
+  const all = planned.map(({ plan }) => [plan.describeSql, plan.used.describeSql ?? []].flat());
+  return [...new Set(all.flat())];
 }
 
-function readAnswers(
-  { plans, shapes, relations }: Planned,
-  answers: readonly BatchAnswer[],
-): Answered {
-  const values = [...(answers[shapes.length]?.rows[0] ?? [])];
-  return {
-    described: new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []])),
-    counted: plans.map((plan) => (plan ? Number(values.shift()) : null)),
-    kinds: relations.map(() => values.shift()),
-  };
+/** One row: a count for each request, and then the kind of each relation. */
+function countSqlOf(planned: readonly Planned[], relations: readonly ReadRelation[]): string {
+  const counts = planned.map(({ asked: { request }, plan }) => {
+    return `(${plan.countSql(request.interval, mostRows)})`;
+  });
+  return `SELECT ${[...counts, ...relations.map(readKindSql)].join(', ')}`;
 }
 
 /** Reads the rows of all, as long as each keeps to its bytes. */
@@ -264,31 +227,26 @@ async function readRows(
   }
 }
 
-function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
-  try {
-    return plan(request);
-  } catch {
-    return null;
-  }
-}
-
 /** Models of one relation can differ in the column of the tenant, and in what may be left out. */
 const identityOf = (relation: ReadRelation): string => JSON.stringify(relation);
 
-/** @returns the identities of relations whose rows are not exported */
-async function findRefusedOf(
+/** @param kinds of the relations, in their order @throws SluiceError if a table was replaced meanwhile */
+async function findRefused(
   client: pg.Client,
-  relations: readonly ReadRelation[],
+  relations: readonly (readonly [string, ReadRelation])[],
+  kinds: readonly (string | null)[],
   signal: AbortSignal,
 ): Promise<ReadonlySet<string>> {
   const refused = new Set<string>();
-  for (const relation of relations) {
-    if (await findRefusal(client, relation, signal)) refused.add(identityOf(relation));
+  if (kinds.every((kind) => kind === 'plain')) return refused;
+  if (await areTablesReplaced(client, signal)) throw tablesReplaced();
+  for (const [index, [identity, relation]] of relations.entries()) {
+    if (kinds[index] === 'plain' || kinds[index] === 'tables') continue;
+    if (await findRefusal(client, relation, signal)) refused.add(identity);
   }
   return refused;
 }
 
-/** Aborts when all of them have aborted. */
 function joinSignals(signals: readonly AbortSignal[]): {
   readonly signal: AbortSignal;
   readonly end: () => void;
@@ -306,42 +264,32 @@ function joinSignals(signals: readonly AbortSignal[]): {
 }
 
 interface Held {
-  readonly select: SelectPlan;
-  readonly slices: readonly Slice[];
   readonly blocks: readonly RowBlock[];
   readonly rows: number;
   readonly keys: KeyDigest;
+  readonly slices: readonly Slice[];
   readonly snapshot: string;
   readonly takenAt: Instant;
 }
 
 /** The rows of a request in memory. Its transaction has ended. */
-class MemorySnapshot implements SourceSnapshot {
-  readonly columns;
-  readonly hasDays: boolean;
+class MemorySnapshot extends PlannedRows implements SourceSnapshot {
   readonly typeChanges: readonly string[] = [];
-  readonly keyIndices: readonly number[];
-  readonly showsKeys: boolean;
   readonly totalCount: number;
   readonly snapshot: string;
   readonly sequence = null;
   readonly takenAt: Instant;
   readonly slices: readonly Slice[];
-  readonly projection;
-  readonly #keys: KeyDigest | null;
+  readonly #keys: KeyDigest;
   #blocks: readonly RowBlock[];
 
-  constructor({ select, slices, blocks, rows, keys, snapshot, takenAt }: Held) {
-    this.columns = select.columns;
-    this.hasDays = select.moment?.type === 'date';
-    this.keyIndices = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
-    this.showsKeys = showsKeys(select);
-    this.projection = select.projection;
+  constructor(select: SelectPlan, { blocks, rows, keys, slices, snapshot, takenAt }: Held) {
+    super(select);
     this.totalCount = rows;
     this.snapshot = snapshot;
     this.takenAt = takenAt;
     this.slices = slices;
-    this.#keys = select.keys === null ? null : keys;
+    this.#keys = keys;
     this.#blocks = blocks;
   }
 
@@ -350,15 +298,15 @@ class MemorySnapshot implements SourceSnapshot {
   }
 
   keySet(): KeySet | null {
-    return this.#keys && { digest: this.#keys.read(), count: this.#keys.count };
+    return this.select.keys && this.#keys.set;
   }
 
-  readKeySet(): Promise<KeySet> {
+  readKeySet(): never {
     throw new Error('the rows are in memory, without their transaction');
   }
 
-  share(): Promise<SourceSnapshot> {
-    throw new Error('the rows are in memory, without their transaction');
+  share(): never {
+    return this.readKeySet();
   }
 
   async *read(_: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {

@@ -4,7 +4,7 @@ import { closeConnection, destroyConnection, keepsAlive } from './connection.ts'
 /** Maximum time of a COMMIT that has nothing to write. */
 const commitMs = 2_000;
 
-/** Connections without a transaction, open for a while for those that come next. */
+/** Open for a while for those that come next, without a transaction. */
 export class KeptConnections {
   readonly #keepMs: number;
   readonly #most: number;
@@ -17,7 +17,7 @@ export class KeptConnections {
     this.#most = most;
   }
 
-  /** The one that was used last; null if there is none. Its server may have closed it. */
+  /** The one that was used last. Its server may have closed it. */
   take(): pg.Client | null {
     const [client, timer] = [...this.#idle].at(-1) ?? [];
     if (!client) return null;
@@ -27,7 +27,6 @@ export class KeptConnections {
     return client;
   }
 
-  /** Ends the connection's transaction and keeps it, or closes it. */
   async give(client: pg.Client): Promise<void> {
     if (this.#keepMs === 0 || this.#idle.size >= this.#most) return closeConnection(client);
     const cut = setTimeout(() => destroyConnection(client), commitMs);

@@ -1,13 +1,15 @@
+import type { KeySet } from '../source.ts';
+import type { SourceBlock } from './row-blocks.ts';
+
 /**
- * A digest of a set of keys that does not depend on their order: the sum, modulo 2^128, of each key's hash.
- * The hash is MurmurHash3 x86_128: stable, published with test values, made of 32-bit products
- * (`Math.imul`). It takes about 40 ns per uuid; SHA-256 in Node takes more than a microsecond. It does not
- * resist an attacker: someone who makes colliding keys can hide a late row, but only from their own export.
+ * A digest of a set of keys that does not depend on their order: the sum, modulo 2^128, of each key's MurmurHash3
+ * x86_128: stable, published with test values, about 40 ns per uuid; SHA-256 takes more than a microsecond. Someone who
+ * makes colliding keys can hide a late row, but only from their own export.
  */
 
 export type Words = Int32Array;
 
-/** The digest's version. A change of algorithm needs another name. */
+/** A change of algorithm needs another name. */
 const version = 'm3:';
 const wordValues = 2 ** 32;
 
@@ -32,10 +34,7 @@ const word = (bytes: Uint8Array, at: number): number =>
   ((bytes[at + 2] as number) << 16) |
   ((bytes[at + 3] as number) << 24);
 
-/**
- * Hashes `bytes[start, start + length)` into `state`, starting from `state`. From zeros it is MurmurHash3
- * x86_128 with seed 0.
- */
+/** From zeros in `state` it is MurmurHash3 x86_128 with seed 0. */
 export function hashInto(state: Words, bytes: Uint8Array, start: number, length: number): void {
   let h1 = state[0] as number;
   let h2 = state[1] as number;
@@ -88,14 +87,27 @@ export interface KeyFields {
   readonly lengths: Int32Array;
   /** Fields of a row in `offsets` and `lengths`. */
   readonly width: number;
-  /** The field's index in a row. */
   readonly field: number;
 }
+
+/** The positions of keys in a block. @param width fields of a row that readers see; those with a higher index are hidden */
+export const keyFieldsOf = (
+  { offsets, lengths, hiddenOffsets, hiddenLengths, rowCount }: SourceBlock,
+  width: number,
+  places: readonly number[],
+): readonly KeyFields[] => {
+  const hidden = { offsets: hiddenOffsets, lengths: hiddenLengths };
+  const hiddenWidth = hiddenOffsets.length / rowCount;
+  return places.map((field) =>
+    field < width
+      ? { offsets, lengths, width, field }
+      : { ...hidden, width: hiddenWidth, field: field - width },
+  );
+};
 
 /** Null is hashed as this. It differs from an empty text. */
 const ofNull = 0x9e3779b9;
 
-/** Sums hashes of keys. */
 export class KeyDigest {
   readonly #state: Words = new Int32Array(4);
   /** The words of the sum, the lowest first, each below 2^32. */
@@ -106,7 +118,6 @@ export class KeyDigest {
     return this.#count;
   }
 
-  /** Adds the keys of a block's rows, in the fields of the key's columns. */
   add(bytes: Uint8Array, rowCount: number, fields: readonly KeyFields[]): void {
     const state = this.#state;
     let sum1 = 0;
@@ -134,13 +145,16 @@ export class KeyDigest {
     this.#count += rowCount;
   }
 
-  /** Adds all keys of another digest. */
   merge(other: KeyDigest): void {
     this.#carry([...other.#sums]);
     this.#count += other.#count;
   }
 
-  /** The digest so far: a version and 32 hexadecimal digits. */
+  get set(): KeySet {
+    return { digest: this.read(), count: this.#count };
+  }
+
+  /** A version and 32 hexadecimal digits. */
   read(): string {
     const words = [...this.#sums].map((sum) => sum.toString(16).padStart(8, '0'));
     return version + words.toReversed().join('');

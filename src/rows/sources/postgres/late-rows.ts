@@ -7,7 +7,7 @@ import { describeColumns, destroyConnection, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
-import { readKeys } from './read-slice.ts';
+import { readKeys } from './copy-reader.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
@@ -34,7 +34,7 @@ export async function lookAgain(
     const { interval } = planned.request;
     const { blockBytes } = planned.options;
     const keys = await readKeys(client, select, interval, blockBytes, signal);
-    const now = { count: keys.count, digest: keys.read(), snapshot };
+    const now = { ...keys.set, snapshot };
     const isSame = now.count === earlier.count && now.digest === earlier.digest;
     if (isSame) return { now, mayHaveLateRows: false };
     const [, startedAt] = now.snapshot.split('@');
@@ -63,14 +63,12 @@ export async function haveRowsChanged(
   });
 }
 
-/** The request, and its plan. */
 interface PlannedRequest {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
   readonly request: SourceRequest;
 }
 
-/** Plans a request in a snapshot of its own. */
 async function withPlan<T>(
   { options, plan, request }: PlannedRequest,
   settled: SettledAt,

@@ -7,25 +7,19 @@ import { queryServer } from './own-statement.ts';
 import { fullId, type Live, type PendingName } from './pending.ts';
 
 /**
- * The advisory lock that each of our own transactions holds, shared. Settling ignores them: they only read,
- * and may be long. The two keys spell `slce` `xprt`. Any session can take it, so it counts only for sessions of the
- * role that looks, which has no right to write.
+ * Each of our own transactions holds it, shared. Settling ignores them: they only read, and may be long. The keys spell
+ * `slce` `xprt`. Any session can take it, so it counts only for the role that looks, which may not write.
  */
 const MARKER = [0x736c6365, 0x78707274] as const;
 
-/** SQL of the processes that hold it. */
 export const markedSql = `SELECT l.pid FROM pg_locks AS l WHERE l.locktype = 'advisory'
   AND l.classid = ${MARKER[0]} AND l.objid = ${MARKER[1]} AND l.objsubid = 2`;
 
-/** An expression that takes it. */
 export const markOwnTransaction = `pg_catalog.pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
 
 const micros = (time: string) => `(extract(epoch FROM ${time}) * 1000000)::int8`;
 
-/**
- * A session as one look shows it. Times are microseconds since 1970. Sessions that are idle, wait for their
- * client and show their times are left out.
- */
+/** Times are microseconds since 1970. Sessions that are idle, wait for their client and show their times are left out. */
 interface Session {
   readonly pid: number;
   /** The lower half of its transaction's id; null before it writes. */
@@ -35,13 +29,12 @@ interface Session {
   readonly counts: boolean;
   /** Its times are not visible: to this role, or to all (track_activities off). */
   readonly hidden: boolean;
-  /** True if it is of the role that looks. */
   readonly sameRole: boolean;
   readonly isAtWork: boolean;
   /** True if it executes what `KEEPS_UP` finds, which holds a virtual id as long as it runs and writes no rows. */
   readonly isUpkeep?: boolean;
   readonly transactionAt: number | null;
-  /** The start of the message that it executes; null if none. */
+  /** Null if it executes none. */
   readonly messageAt: number | null;
   /** The role that logged in, and what it calls itself. */
   readonly role?: number | null;
@@ -55,7 +48,6 @@ interface Session {
 
 /** All that settling reads of a server, by one statement. */
 export interface Look {
-  /** The server's own clock, read before everything else. */
   readonly nowMs: number;
   readonly isStandby: boolean;
   /** When the server was started: virtual ids are unique from then on. */
@@ -76,10 +68,7 @@ export interface Look {
 /** SQL of whether a session's query matches. The server reads it before `standard_conforming_strings` is set. */
 const matches = (pattern: string): string => `s.query ~* ${quoteText(pattern)}`;
 
-/**
- * A walsender is active as long as it streams, and writes no rows then. One that is connected to a database also executes
- * messages with several transactions.
- */
+/** A walsender that streams writes no rows. One of a database also executes messages with several transactions. */
 const STREAMS = `(s.backend_type = 'walsender'
   AND ${matches('^\\s*(start_replication|base_backup|create_replication_slot)\\M')})`;
 
@@ -88,19 +77,13 @@ const CONCURRENTLY = matches(
   '^\\s*((create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])',
 );
 
-/**
- * Says whether the text is all that its transaction does: the transaction began with the message, and the text has one statement and is
- * not cut off. Within a longer transaction the same statement has to be waited for.
- */
+/** The transaction began with the message, and its text, not cut off, is one statement: no longer transaction. */
 const isAlone = (
   statements: string,
 ) => `s.xact_start = s.query_start AND ${matches(`^\\s*(${statements})\\M[^;]*;?\\s*$`)}
   AND octet_length(s.query) < pg_size_bytes(current_setting('track_activity_query_size')) - 8`;
 
-/**
- * Statements that write no rows, and may take hours: VACUUM, which is always alone in its message, ANALYZE, CLUSTER, and what is done to indexes
- * and statistics. These two fire event triggers, which may write rows with the time of the message.
- */
+/** They write no rows, and may take hours. Those about indexes and statistics fire event triggers, which may write. */
 const KEEPS_UP = `(${matches('^\\s*vacuum\\M')} OR ${isAlone('analy[sz]e|cluster')}
   OR clock."isQuiet" AND (${CONCURRENTLY} OR ${isAlone('reindex|create\\s+(unique\\s+)?index|create\\s+statistics')}))`;
 
@@ -125,10 +108,7 @@ const SESSIONS = `
      AND (s.state = 'idle' AND s.backend_type = 'client backend' AND s.wait_event_type = 'Client'
           AND s.xact_start IS NULL) IS NOT TRUE`;
 
-/**
- * Every transaction holds a lock on its virtual id from its start, even before it writes. `pg_locks` shows
- * neither database nor kind of process; `pg_stat_activity` shows both to every role.
- */
+/** Every transaction locks its virtual id from its start. `pg_locks` shows neither database nor kind of process. */
 const LOCKS = `
   SELECT coalesce(json_agg(json_build_object('id', virtualtransaction, 'pid', pid, 'own', locktype = 'advisory'))
            FILTER (WHERE locktype = 'virtualxid' OR objid = ${MARKER[1]}), '[]') AS list,
@@ -179,7 +159,6 @@ const longAgoMs = 60_000;
 /** More ids than may have been assigned since the clock was read. */
 const soonGiven = 0x4000_0000n;
 
-/** Reads what is alive at a server. Throws SluiceError. */
 export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
   type Row = Look & { readonly earlier: readonly string[] };
   const [row] = await queryServer<Row & pg.QueryResultRow>(client, lookSql, signal);
@@ -257,10 +236,7 @@ export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = 
 export const nameOfSession = ({ pid, startedAt }: Pick<Session, 'pid' | 'startedAt'>) =>
   `session:${pid}:${startedAt}`;
 
-/**
- * The processes that only read: those of `roles`, which can write nothing, and those with one of these virtual ids. None that has
- * a transaction id.
- */
+/** Those of `roles`, and those with one of these virtual ids. None that has a transaction id. */
 export function findReading(
   { sessions, locks }: Look,
   roles: ReadonlySet<number>,
@@ -274,7 +250,7 @@ export function findReading(
   return new Set(reading.map(({ pid }) => pid));
 }
 
-/** Finds the names of these processes among what is pending: by `baseOf`. */
+/** By `baseOf`. */
 export function namesOfProcesses(
   { sessions, locks }: Look,
   pids: ReadonlySet<number>,
@@ -285,7 +261,6 @@ export function namesOfProcesses(
   ]);
 }
 
-/** The server's own clock, and whether it is a standby. */
 export async function readServer(
   client: pg.Client,
   signal: AbortSignal,

@@ -22,22 +22,21 @@ export const replayOf = (lsn: string): PendingName => `replay:${lsn}`;
 export const namedAt = (serverStart: string): PendingName => `at:${serverStart}`;
 export const unseenUntil = (instant: number): PendingName => `unseen:${Math.ceil(instant)}`;
 
-/** Returns the part of a name that stays the same as long as the transaction or session lives. */
+/** It stays the same as long as the transaction or session lives. */
 export function baseOf(name: PendingName): string {
   return /^\d+\/\d+/.exec(name)?.[0] ?? name.split('>')[0] ?? name;
 }
 
-/** The result of one look at a server. Transaction ids are full ids, with the epoch. */
+/** Transaction ids are full ids, with the epoch. */
 export interface Live {
-  /** The server's own clock. */
   readonly nowMs: number;
   /** The next transaction id, read before everything else here. */
   readonly nextId: bigint;
   /** Live virtual ids, with their transaction id; null before they write. */
   readonly virtual: ReadonlyMap<string, bigint | null>;
   /**
-   * Names of sessions that may have a transaction or message from before the end. `isAtWork`: they still execute the
-   * message, which may have more transactions than the visible one. `isOlder`: they show that it is from before the end.
+   * Of sessions that may have work from before the end. `isAtWork`: in that message still, which may have more
+   * transactions. `isOlder`: they show that it is from before the end.
    */
   readonly sessions: ReadonlyMap<
     PendingName,
@@ -55,10 +54,7 @@ function ofVirtual(virtualId: string, id: bigint | null, nextId: bigint): Pendin
   return id === null ? `${virtualId}>${nextId}` : `${virtualId}:${id}`;
 }
 
-/**
- * Everything alive that may still add rows to an interval that starts at `startMs`. A transaction that was
- * prepared before the start cannot: its `now()` is earlier.
- */
+/** What may add rows. A transaction that was prepared before the start cannot: its `now()` is earlier. */
 export function namesOf(live: Live, startMs: number): readonly PendingName[] {
   return [
     ...[...live.virtual].map(([virtualId, id]) => ofVirtual(virtualId, id, live.nextId)),
@@ -68,15 +64,14 @@ export function namesOf(live: Live, startMs: number): readonly PendingName[] {
   ];
 }
 
-/** The names of the sessions; with the next transaction id if they may prepare a transaction. */
+/** With the next transaction id if they may prepare a transaction. */
 export function sessionsOf({ sessions, nextId }: Live): readonly PendingName[] {
   return [...sessions].map(([name, { isAtWork }]) => (isAtWork ? `${name}>${nextId}` : name));
 }
 
 /**
- * Returns what is left of `pending`. A virtual id that ended may have become a prepared transaction: the one with
- * its transaction id or, if it had none, any that got its id since. The same goes for a session. Marks
- * (`replay:` and the like) stay.
+ * What ended may have become a prepared transaction: that with its transaction id or, without one, any that got its id
+ * since. Marks (`replay:` and the like) stay.
  */
 export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {
   const remaining = pending.flatMap((name): readonly PendingName[] => {
@@ -121,7 +116,6 @@ export function fullId(lower: string, nextId: bigint): bigint {
   return newest - age;
 }
 
-/** The value of the first mark of a kind, or null. */
 export function markValue(
   pending: readonly PendingName[],
   kind: 'replay' | 'unseen' | 'at',
@@ -130,7 +124,6 @@ export function markValue(
   return mark?.slice(kind.length + 1) ?? null;
 }
 
-/** True for names of transactions and sessions, false for marks. */
 export function isTransaction(name: PendingName): boolean {
   return /^(\d|prepared:|session:)/.test(name);
 }

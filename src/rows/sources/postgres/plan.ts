@@ -6,14 +6,6 @@ import { BoundedMap } from '../../query/bounded-map.ts';
 import { changeColumnNames } from '../../../foundation/domain/element.ts';
 import { withChangeColumns, withChangeOutputs } from '../../query/change-rows.ts';
 import { copyDeletesSqls, copyGivenSql } from '../../query/deleted-rows.ts';
-import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
-import {
-  describeComputed,
-  type Output,
-  type ParsedQuery,
-  parseQuery,
-  usedColumns,
-} from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
   copyKeysSql,
@@ -21,16 +13,23 @@ import {
   countLateSql,
   countSql,
   describeSql,
+  elsewhereSql,
   explainSql,
-  findRowSql,
+  type KeyTexts,
   outputsOf,
   relationOf,
 } from '../../query/select.ts';
+import {
+  describeComputed,
+  type Output,
+  type ParsedQuery,
+  parseQuery,
+  usedColumns,
+} from '../../query/parse-query.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import type { WiderType } from './schema-changes.ts';
 import {
   hiddenKeysOf,
   outputIndexOf,
@@ -38,25 +37,20 @@ import {
   type SentColumns,
   sentColumns,
 } from './sent-columns.ts';
-import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-plan.ts';
+import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-point.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 
-/**
- * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
- * always come in the same order, wherever they are in the relation.
- */
+/** `copySql` sorts by interval column, then key: unchanged rows always come in the same order. */
 export interface SelectPlan {
   readonly columns: readonly Column[];
   /** `COPY (SELECT …) TO STDOUT (FORMAT binary)`; its columns are `columns`, in their order. */
   copySql(range: DataInterval): string;
-  /** Explains how the server reads the rows. @param runs whether it reads them, and throws them away; default false */
+  /** @param runs whether it reads the rows, and throws them away; default false */
   explainSql(range: DataInterval, runs?: boolean): string;
   /** One row, one column: how many rows `copySql` gives; `limit` if they are more, unless it is null. */
   countSql(range: DataInterval, limit: number | null): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
-  /** Finds the keys of a row by a value that the query casts; null if it casts none. */
-  findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
   /** The interval column; null if none selects the rows. */
@@ -65,7 +59,7 @@ export interface SelectPlan {
   readonly hidden: readonly Column[];
   /** Finds rows with one of these keys outside the range; only for a request of keys. */
   elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
-  /** The deletes of an element: `columns` are the keys and the version; missing: there are none. */
+  /** `columns` are the keys and the version; missing: there are none. */
   readonly deletes?: {
     readonly columns: readonly Column[];
     copySqls(range: DataInterval): readonly string[];
@@ -82,32 +76,43 @@ export interface SelectPlan {
   } | null;
 }
 
-/** Says whether the rows of a plan have all keys of the model. */
-export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
-  keys === null ? columns.length > 0 : keys.places.every((index) => index < columns.length);
+export class PlannedRows {
+  readonly select: SelectPlan;
+  readonly columns: readonly Column[];
+  readonly hasDays: boolean;
+  readonly keyIndices: readonly number[];
+  readonly showsKeys: boolean;
+  readonly projection: Projection | null;
+
+  constructor(select: SelectPlan) {
+    const { columns, keys, moment, projection } = select;
+    const isShown = (place: number) => place < columns.length;
+    this.select = select;
+    this.columns = columns;
+    this.hasDays = moment?.type === 'date';
+    this.keyIndices = keys?.places.filter(isShown) ?? [];
+    this.showsKeys = keys === null ? columns.length > 0 : keys.places.every(isShown);
+    this.projection = projection;
+  }
+}
 
 /** A plan that lacks the types of its columns, which only the server knows. */
-export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
+export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql'> {
   readonly relation: ReadRelation;
   /** As the request reads it: without an interval column if it is of all rows. */
   readonly model: Model;
-  /** The state of a changing table; null: the request is of no element. */
   readonly sequence: SequencePlan | null;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
   readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
-  /**
-   * @param described the columns of `describeSql`, in their order
-   * @param wider columns that are sent with a wider type than their own
-   */
-  select(described: readonly DescribedColumn[], wider?: ReadonlyMap<string, WiderType>): SelectPlan;
+  /** @param described the columns of `describeSql`, in their order */
+  select(described: readonly DescribedColumn[]): SelectPlan;
 }
 
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
-/** Plans over these models. */
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {
@@ -125,7 +130,6 @@ export function planModels(models: readonly Model[]): PlanSelect {
   };
 }
 
-/** A request of all rows is one of a model without an interval column. */
 function modelFor(model: Model, { whole }: SourceRequest): Model {
   if (whole) return { ...model, intervalColumn: null };
   if (model.intervalColumn !== null) return model;
@@ -143,7 +147,7 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
     model,
     describeSql: describeSql(model, query, described),
     used: usedBy(request, model, query),
-    select(given, wider = new Map()) {
+    select(given) {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
@@ -151,7 +155,7 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
         intervalColumn === null
           ? null
           : { name: intervalColumn, type: columnTypeOf(typeOid), sourceType };
-      const sent = sentColumns(read, { given, wider });
+      const sent = sentColumns(read, given);
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
     },
@@ -170,12 +174,11 @@ function selectionsOf({ request, model, query }: ReadRequest): SelectionOf {
   };
 }
 
-type Counts = Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'>;
+type Counts = Pick<SelectPlan, 'countSql' | 'countLateSql'>;
 
 const countsOf = (selectionOf: SelectionOf): Counts => ({
   countSql: (range, limit) => countSql(selectionOf(range), limit),
   countLateSql: (range, xmin) => countLateSql(selectionOf(range), xmin),
-  findRowSql: (range, text) => findRowSql(selectionOf(range), text),
 });
 
 type Sends = Omit<SelectPlan, 'moment' | keyof Counts>;
@@ -253,7 +256,6 @@ const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
   return { outputs, where: null, star: false, limits: new Map() };
 };
 
-/** The model's relation, and whether policies may leave out rows of it. */
 export function readRelationOf(model: Model): ReadRelation {
   const callsFunctions = model.columns.some(({ expression }) => namesObjects(expression ?? ''));
   const isFiltered = model.rowSecurity === 'filtered';
@@ -299,10 +301,7 @@ function projectionOf(model: Model, query: ParsedQuery | null): Projection {
 /** Characters of the queries that are kept, of all models together. A query's tree takes about 50 times that. */
 const keptCharacters = 200_000;
 
-/**
- * Reads stored queries, which were allowed once: models and rules may have changed since. Keeps what it has
- * read: the models are the same as long as the process lives.
- */
+/** Models and rules may have changed since they were allowed; they are the same as long as the process lives. */
 function queryReader(): (text: string, model: Model) => ParsedQuery {
   const cache = new BoundedMap<string, ParsedQuery>(keptCharacters);
   return (text, model) => {

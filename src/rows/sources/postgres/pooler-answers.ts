@@ -1,13 +1,11 @@
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 
-/** Refusals of poolers: whose turn it is, and what to do. */
 interface PoolerAnswer {
   readonly code: ErrorCode;
-  /** For the owner of the export. The words of the pooler may name hosts, so they are not in it unless they are known to be harmless. */
+  /** Without the words of the pooler, unless they are known to name no hosts. */
   readonly detail: string;
 }
 
-/** Words of the server behind the pooler, which the pooler passes on. */
 const refusedByServer =
   /(server login failed|cached error).*(password|authentication|SCRAM|pg_hba|role|user|does not exist|not permitted)/i;
 
@@ -15,8 +13,8 @@ const behind = 'the server behind PgBouncer';
 const look = 'The log of PgBouncer has the cause';
 
 /**
- * PgBouncer has one SQLSTATE, 08P01, so its words decide; it has no other language. These are the words of 1.18 to 1.25. The
- * first row that fits counts. What no row knows is `source.failed`.
+ * PgBouncer has one SQLSTATE, 08P01, and one language, so its words (1.18 to 1.25) decide. The first row that fits
+ * counts.
  */
 const answers: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [

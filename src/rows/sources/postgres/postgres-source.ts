@@ -1,19 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type {
-  Description,
-  EarlierExport,
-  SecondLook,
-  SequenceReading,
-  Settlement,
-  SettleWait,
-  Source,
-  SourceRequest,
-  SourceSnapshot,
-  SourceState,
-} from '../source.ts';
+import type { Source, SourceRequest, SourceSnapshot } from '../source.ts';
 import type { SnapshotOptions } from './begin-snapshot.ts';
 import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
@@ -21,13 +9,12 @@ import { findCulprit } from './culprit.ts';
 import { findElsewhere } from './find-elsewhere.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
-import { watchHeldLocks } from './held-locks.ts';
+import { type HoldLimits, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import type { HoldRow } from './read-slice.ts';
 import { readSequence } from './read-sequence.ts';
 import { type SettledServers, type SettleTimes, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
@@ -35,59 +22,35 @@ import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
-export interface PostgresSourceOptions {
+/** What is left out is as in `defaults`. */
+export interface PostgresSourceOptions
+  extends Partial<Omit<SnapshotOptions, 'addressName'>>,
+    Partial<HoldLimits> {
   readonly connectionString: string;
-  /** The settings that the two addresses are from, for errors. */
+  /** For errors. */
   readonly addressName?: string | undefined;
   readonly primaryName?: string | undefined;
   /** The primary, if the database above is a standby: settling happens there. */
   readonly primaryUrl?: string | null;
-  /** True if a standby without its primary may be exported, unsettled; default false. */
+  /** Exported unsettled; default false. */
   readonly allowUnsettledStandby?: boolean;
-  /** Shown in `pg_stat_activity`. */
-  readonly applicationName?: string;
   /** Makes the SQL of a request: `planModels` of the models; default: of `events`. */
   readonly plan?: PlanSelect;
-  /** Maximum time of all waits of a run for its interval; 5 minutes. */
+  /** Maximum time of all waits of a run for its interval. */
   readonly settleTimeoutMs?: number;
   readonly settlePollMs?: number;
   /** Called each time that settling looks at a server; many intervals may share a look. */
   readonly onSettleLook?: () => void;
-  /** The time that a connection stays open for the next use; default 0. */
+  /** The time that a connection stays open for the next use. */
   readonly keepConnectionMs?: number;
   /**
-   * If the role cannot see other roles' times: how long after the wait an interval is checked again;
-   * default `settleTimeoutMs`.
+   * If other roles' times are hidden: how long after the wait an interval is checked again; default `settleTimeoutMs`.
    */
   readonly unseenMs?: number;
-  /** The span of the interval column that one read covers; 10 minutes. */
-  readonly sliceMs?: number;
-  /** Size of a row block; 256 KiB. Encoding one blocks the event loop for about 2 ms. */
-  readonly blockBytes?: number;
-  /** Maximum row size, and so maximum field size; 64 MiB. */
-  readonly maxRowBytes?: number;
-  /** Waits until there is memory for a row of a few MiB or more; the function gives it back. */
-  readonly holdRow?: HoldRow;
-  /** For snapshots; default: no limit. */
-  readonly connections?: ConnectionLimit;
-  /** The number of small requests that are opened at a time; default: no limit. */
+  /** Default: no limit. */
   readonly smallOpens?: SmallOpens;
-  /** The time that a connection waits for others to end if the server has as many as it may; default 0. */
-  readonly roomMs?: number;
-  readonly connectTimeoutMs?: number;
-  /** Maximum time of one statement, including reading a slice; 1 hour. */
-  readonly statementTimeoutMs?: number;
-  /** The time that the server may be silent although it has nothing to do; 150 seconds. */
-  readonly silenceMs?: number;
-  /** Maximum pause between two statements of a run; 10 minutes. */
-  readonly idleTimeoutMs?: number;
-  /** The time that a session may wait for a table that a run reads; 5 seconds. */
-  readonly lockWaitMs?: number;
-  /** Maximum age of a snapshot; 24 hours. */
-  readonly snapshotMs?: number;
 }
 
-/** Small requests that have a connection at a time. */
 interface SmallOpens {
   /** Groups of one project that share a snapshot: each is opened and read at once. */
   readonly together: number;
@@ -95,18 +58,18 @@ interface SmallOpens {
   readonly alone: number;
 }
 
-/** Maximum number of idle connections that are kept for snapshots. */
 const mostKept = 16;
-/** Maximum time of one look at a server. */
 const lookPatienceMs = 30_000;
 
 const defaults = {
+  /** Shown in `pg_stat_activity`. */
   applicationName: 'sluice-export',
   settleTimeoutMs: 300_000,
   settlePollMs: 250,
   onSettleLook: () => {},
   keepConnectionMs: 0,
   sliceMs: 600_000,
+  /** Encoding a block of this size blocks the event loop for about 2 ms. */
   blockBytes: 256 * 1024,
   maxRowBytes: 64 * 2 ** 20,
   connectTimeoutMs: 10_000,
@@ -130,7 +93,6 @@ class PostgresSource implements Source {
   readonly #servers: SettledServers;
   /** Of the connections that read no rows. */
   readonly #connecting: Pick<ConnectionOptions, 'applicationName' | 'connectTimeoutMs' | 'roomMs'>;
-  /** Watches what other sessions wait for while it reads. */
   readonly #watched: SnapshotOptions;
   /** Reads as runs do: keeps connections, and notes what a standby ended. */
   readonly #reading: SnapshotOptions;
@@ -183,90 +145,56 @@ class PostgresSource implements Source {
     });
   }
 
-  settle(
-    interval: DataInterval,
-    signal: AbortSignal,
-    {
-      patienceMs = Number.POSITIVE_INFINITY,
-      waitedMs = 0,
-      pending = null,
-      onlyEnd = false,
-    }: SettleWait = {},
-  ): Promise<Settlement> {
+  settle: Source['settle'] = (interval, signal, wait = {}) => {
+    const { patienceMs = Number.POSITIVE_INFINITY, waitedMs = 0 } = wait;
+    const { pending = null, onlyEnd = false } = wait;
     const leftMs = Math.max(0, this.#times.allowedMs - waitedMs);
     const times = { ...this.#times, waitedMs, patienceMs: Math.min(patienceMs, leftMs), onlyEnd };
     return withReason(signal, settleInterval(this.#servers, interval, times, signal, pending));
-  }
+  };
 
-  recheck(
-    interval: DataInterval,
-    pending: readonly string[],
-    signal: AbortSignal,
-  ): Promise<Settlement> {
+  recheck: Source['recheck'] = (interval, pending, signal) => {
     const servers = { ...this.#servers, allowsStandby: true };
     const times = { ...this.#times, allowedMs: 0, waitedMs: 0, patienceMs: 0 };
     return withReason(signal, settleInterval(servers, interval, times, signal, pending));
-  }
+  };
 
-  lookAgain(
-    request: SourceRequest,
-    earlier: EarlierExport,
-    position: string | null,
-    signal: AbortSignal,
-    server: string | null = null,
-  ): Promise<SecondLook> {
+  lookAgain: Source['lookAgain'] = (request, earlier, position, signal, server = null) => {
     const look = { options: this.#watched, plan: this.#plan, request };
     const settled = { position, server };
     const whole = () => lookAgain(look, earlier, settled, signal);
     const short = () => lookInParts({ ...look, settled }, earlier, signal);
     return this.#inParts(request, signal, whole, short);
-  }
+  };
 
-  hasChanged(
-    request: SourceRequest,
-    earlier: EarlierExport,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  hasChanged: Source['hasChanged'] = (request, earlier, signal) => {
     const look = { options: this.#watched, plan: this.#plan, request };
     return haveRowsChanged(look, earlier, signal).catch((error: unknown) => {
       // A standby that ends long reads does not show it.
       if (error instanceof SluiceError && error.code === 'source.recovery_conflict') return true;
       throw error;
     });
-  }
+  };
 
-  readSequence(model: string, tenantKey: string, signal: AbortSignal): Promise<SequenceReading> {
+  readSequence: Source['readSequence'] = (model, tenantKey, signal) => {
     const { source } = this.#servers;
     const look = () => source.hold(() => source.look(signal));
     const reading = { options: this.#watched, plan: this.#plan, look };
     return withReason(signal, readSequence(reading, model, tenantKey, signal));
-  }
+  };
 
-  findElsewhere(
-    request: SourceRequest,
-    keys: readonly (readonly (string | null)[])[],
-    signal: AbortSignal,
-  ): Promise<readonly (readonly (string | null)[])[]> {
-    return findElsewhere(this.#reading, this.#plan, request, keys, signal);
-  }
+  findElsewhere: Source['findElsewhere'] = (request, keys, signal) =>
+    findElsewhere(this.#reading, this.#plan, request, keys, signal);
 
-  async open(
-    request: SourceRequest,
-    signal: AbortSignal,
-    position: string | null = null,
-    server: string | null = null,
-  ): Promise<SourceSnapshot> {
+  open: Source['open'] = (request, signal, position = null, server = null) => {
     const settled = { position, server };
     const [options, plan] = [this.#reading, this.#plan];
     const whole = () => openSnapshot(options, plan, request, settled, signal);
     const short = () => openShortReads({ options, plan, request, settled }, signal);
-    return this.#inParts(request, signal, whole, short);
-  }
+    return this.#inParts<SourceSnapshot>(request, signal, whole, short);
+  };
 
-  /**
-   * Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. All rows
-   * are one snapshot, so they have no parts.
-   */
+  /** If the server is a standby that has lately ended a read of the model, or ends this one. All rows have no parts. */
   async #inParts<T>(
     request: SourceRequest,
     signal: AbortSignal,
@@ -286,13 +214,13 @@ class PostgresSource implements Source {
     }
   }
 
-  async openSmall(
-    request: SourceRequest,
-    signal: AbortSignal,
-    maxBytes: number,
-    position: string | null = null,
-    server: string | null = null,
-  ): Promise<SourceSnapshot> {
+  openSmall: Source['openSmall'] = async (
+    request,
+    signal,
+    maxBytes,
+    position = null,
+    server = null,
+  ) => {
     const isAlone = position !== null || request.select === 'keys' || request.whole === true;
     const opened = isAlone ? null : await this.#joint.open({ request, signal, maxBytes, server });
     if (opened) return opened;
@@ -305,32 +233,25 @@ class PostgresSource implements Source {
       leave();
       throw error;
     }
-  }
+  };
 
-  describe(request: SourceRequest, signal: AbortSignal): Promise<Description> {
+  describe: Source['describe'] = (request, signal) => {
     const [options, plan] = [this.#watched, this.#plan];
     // The server parses and plans the statement that would read the rows, and checks the role's rights; it runs nothing.
     return explain(options, plan, request, signal).catch(async (error: unknown) => {
       throw await findCulprit(error, options, plan, request, signal);
     });
-  }
+  };
 
-  tryRow(
-    name: string,
-    tenantKey: string,
-    ofOthers: boolean,
-    signal: AbortSignal,
-    whole = false,
-  ): Promise<readonly string[]> {
+  tryRow: Source['tryRow'] = (name, tenantKey, ofOthers, signal, whole = false) => {
     const planned = { options: this.#reading, plan: this.#plan };
     return tryRow(this, planned, { name, tenantKey, ofOthers, whole }, signal);
-  }
+  };
 
-  findExcessRights(signal: AbortSignal): Promise<readonly string[]> {
-    return this.#connected(this.#source, signal, (client) => findExcessRights(client, signal));
-  }
+  findExcessRights: Source['findExcessRights'] = (signal) =>
+    this.#connected(this.#source, signal, (client) => findExcessRights(client, signal));
 
-  inspect(signal: AbortSignal): Promise<SourceState> {
+  inspect: Source['inspect'] = (signal) => {
     const { allowsStandby } = this.#servers;
     const primary = this.#primary;
     return this.#connected(this.#source, signal, (client) => {
@@ -338,9 +259,8 @@ class PostgresSource implements Source {
         primary && ((work) => this.#connected(primary, signal, work));
       return inspectSource({ client, allowsStandby, withPrimary }, signal);
     });
-  }
+  };
 
-  /** Connects for one piece of work. */
   async #connected<T>(
     address: Address,
     signal: AbortSignal,
@@ -365,7 +285,6 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
   }
 }
 
-/** A server, and the setting that names it. */
 interface Address {
   readonly connectionString: string;
   readonly addressName: string | undefined;

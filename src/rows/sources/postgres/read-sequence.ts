@@ -9,11 +9,10 @@ import { openSince } from './sequence-point.ts';
 interface Reading {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
-  /** Looks at the transactions of the server. */
   readonly look: () => Promise<Look>;
 }
 
-/** Reads the state of a model's table. Of versions that are times it also looks for the oldest transaction, before any later snapshot. */
+/** Of versions that are times it also looks for the oldest transaction, before any later snapshot. */
 export async function readSequence(
   { options, plan, look }: Reading,
   model: string,

@@ -25,7 +25,6 @@ const anyReplacedSql = `EXISTS (
                  = (pg_catalog.pg_identify_object(1259, c.oid, 0)).identity
             FROM pg_catalog.pg_class AS c WHERE c.oid = l.relation) IS NOT TRUE)`;
 
-/** SQL of the oid of a relation, by its qualified and quoted name. */
 export const oidOf = (name: string): string =>
   `CAST(CAST('${name.replaceAll("'", "''")}' AS pg_catalog.regclass) AS pg_catalog.oid)`;
 
@@ -37,7 +36,7 @@ export function tablesReplaced(): SluiceError {
   );
 }
 
-/** After the relations of a transaction were read: whether what was read may lack rows. */
+/** After the relations of a transaction were read. */
 export async function areTablesReplaced(client: pg.Client, signal: AbortSignal): Promise<boolean> {
   const sql = `SELECT ${anyReplacedSql} AS replaced`;
   const [row] = await query<{ replaced: boolean }>(client, sql, signal);

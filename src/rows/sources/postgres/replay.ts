@@ -3,7 +3,6 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { quoteText } from '../../query/print.ts';
 import { queryServer } from './own-statement.ts';
 
-/** A server's history: its cluster, and the timeline in it. */
 interface History {
   readonly isStandby: boolean;
   readonly systemId: string;
@@ -14,10 +13,7 @@ interface History {
 /** When the server was started. A standby that is promoted keeps it. */
 const START = `extract(epoch FROM pg_postmaster_start_time())::text`;
 
-/**
- * A standby knows the timeline that it streams. If this role may not see it, or nothing is streamed: the
- * timeline of the last restart point, which can be older.
- */
+/** Of a standby that streams, or else, if this role may not see it, of its last restart point, which can be older. */
 const HISTORY = `
   SELECT pg_is_in_recovery() AS "isStandby", ${START} AS "serverStart",
          (SELECT system_identifier::text FROM pg_control_system()) AS "systemId",
@@ -34,7 +30,7 @@ async function readHistory(client: pg.Client, signal: AbortSignal): Promise<Hist
   return history;
 }
 
-/** Describes the fault of `primary` as the primary of `standby`; null if nothing is. */
+/** Null if nothing is wrong. */
 export async function findPrimaryFault(
   standby: pg.Client,
   primary: pg.Client,
@@ -47,9 +43,7 @@ export async function findPrimaryFault(
 }
 
 /**
- * Says whether the standby follows the timeline that the primary writes. After a failover it may not for some
- * minutes.
- *
+ * After a failover a standby may not follow it for some minutes.
  * @throws SluiceError `source.unavailable` if the primary is not the one that `position` is of
  */
 export async function isSameTimeline(
@@ -74,10 +68,8 @@ function checkStart(found: string, expected: string): void {
 }
 
 /**
- * Where the primary will write next: every transaction that has ended is before it.
- *
- * @param serverStart of the primary at which they ended
- * @throws SluiceError `source.unavailable` if another one answers
+ * Every transaction that has ended is before it. @param serverStart of the primary at which they ended @throws
+ * SluiceError `source.unavailable` if another one answers
  */
 export async function readPosition(
   primary: pg.Client,
@@ -105,8 +97,8 @@ const pageHeader = 24n;
 const segmentHeader = 40n;
 
 /**
- * The end of the last record before an insert position. At the start of a page the insert position is after
- * the page's header, but replay ends before it: without this we would wait for an idle primary forever.
+ * Of an insert position. At the start of a page it is after the page's header, but replay ends before it: without this
+ * we would wait for an idle primary forever.
  */
 export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: number): string {
   const [high = '0', low = '0'] = lsn.split('/');
@@ -119,10 +111,7 @@ export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: numb
   return `${(end >> 32n).toString(16)}/${(end & 0xffff_ffffn).toString(16)}`.toUpperCase();
 }
 
-/**
- * Says whether this server shows everything before `position`: a standby that has replayed it, or the primary itself.
- * A standby that was promoted may lack some of it for ever.
- */
+/** A standby that has replayed it, or the primary itself. One that was promoted may lack some of it for ever. */
 export async function hasReplayed(
   client: pg.Client,
   position: Position,

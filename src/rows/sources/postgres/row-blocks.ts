@@ -15,13 +15,11 @@ const GROWTH_BYTES = 65_536;
 /** Memory of the first block at the start: most runs have few rows. */
 const FIRST_BYTES = 32_768;
 
-/** Memory that was given out as a block. */
 interface Lent {
   readonly memory: BlockMemory;
   readonly block: { bytes: Buffer };
 }
 
-/** A row block with fields that the encoders do not see. */
 export interface SourceBlock extends RowBlock {
   /** Its memory needed a permit. */
   readonly isLarge: boolean;
@@ -31,7 +29,6 @@ export interface SourceBlock extends RowBlock {
 }
 
 interface RowLimits {
-  /** Number of fields after those of `columns` in each row. */
   readonly hidden?: number;
   /** A larger row is refused by its field lengths, and never held. */
   readonly maxRowBytes?: number;
@@ -40,11 +37,9 @@ interface RowLimits {
 }
 
 /**
- * Cuts a COPY-binary byte stream into row blocks of at most `blockBytes`; only a row that is larger makes a
- * larger block. The cuts depend on the bytes alone, not on the chunks: the same rows always give the same
- * blocks. Format: https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
- *
- * A block's memory is reused once it is released: a run of any length needs only that of a few blocks.
+ * Blocks of at most `blockBytes`; only a larger row makes a larger one. Cuts depend on the bytes alone, not on chunks.
+ * Format: https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT Released memory is reused: a run
+ * of any length needs only that of a few blocks.
  */
 export class RowBlockBuilder {
   readonly #columns: readonly Column[];
@@ -52,11 +47,9 @@ export class RowBlockBuilder {
   readonly #blockBytes: number;
   readonly #maxRowBytes: number;
   readonly #freeBytes: number;
-  /** The maximum size of the block now. */
   #permittedBytes: number;
-  /** The size that the row at `#rowStart` needs; null unless it waits for a permit. */
+  /** Null unless the row at `#rowStart` waits for a permit. */
   #wantedBytes: number | null = null;
-  /** Reads past a row that is too large; null while there is none. */
   #skimmer: RowSkimmer | null = null;
   #ready: SourceBlock[] = [];
   /** The block being filled, those given out (in order), and those that came back. */
@@ -93,18 +86,12 @@ export class RowBlockBuilder {
     return this.#wantedBytes;
   }
 
-  /** Allows the row at hand to take the memory that it wants. */
   permit(): void {
     this.#permittedBytes = this.#wantedBytes ?? this.#permittedBytes;
     this.#wantedBytes = null;
   }
 
-  /**
-   * Takes `chunk[start, end)`; the bytes are copied.
-   *
-   * @returns where it stopped: before `end` if a row needs a permit
-   * @throws CopyFormatError, RowTooLargeError
-   */
+  /** Copies `chunk[start, end)`. Stops before `end` if a row needs a permit. @throws CopyFormatError, RowTooLargeError */
   append(chunk: Buffer, start: number, end: number): number {
     let from = start;
     while (from < end) {
@@ -127,7 +114,6 @@ export class RowBlockBuilder {
     return end;
   }
 
-  /** Takes the blocks that are complete. */
   take(): SourceBlock[] {
     const ready = this.#ready;
     if (ready.length > 0) this.#ready = [];
@@ -142,7 +128,7 @@ export class RowBlockBuilder {
     else if (lent) lent.block.bytes = Buffer.alloc(0);
   }
 
-  /** Ends the stream. @returns the last blocks. @throws CopyFormatError if bytes are missing. */
+  /** @throws CopyFormatError if bytes are missing */
   finish(): SourceBlock[] {
     this.#parse();
     this.#skimmer?.fail();
@@ -207,7 +193,6 @@ export class RowBlockBuilder {
     return allocateBlock(size, this.#columns.length, this.#hidden);
   }
 
-  /** Records the fields of every whole row, and handles header and trailer. */
   #parse(): void {
     if (this.#skimmer || (!this.#headerSeen && !this.#parseHeader())) return;
     while (!this.#trailerSeen && this.#parseRow()) {
@@ -307,12 +292,10 @@ export class RowBlockBuilder {
   }
 }
 
-/** The COPY stream does not follow PostgreSQL's binary format. */
 export class CopyFormatError extends Error {
   override readonly name = 'CopyFormatError';
 }
 
-/** The memory of a block of rows. */
 interface BlockMemory {
   bytes: Buffer;
   view: DataView;
@@ -338,7 +321,6 @@ function allocateBlock(size: number, width: number, hidden: number): BlockMemory
   };
 }
 
-/** Gives it other bytes, which begin with its first `kept` ones. */
 function growBytes(memory: BlockMemory, size: number, kept: number): void {
   const larger = Buffer.allocUnsafeSlow(size);
   memory.bytes.copy(larger, 0, 0, kept);
@@ -346,7 +328,6 @@ function growBytes(memory: BlockMemory, size: number, kept: number): void {
   memory.view = viewOf(larger);
 }
 
-/** Makes room for the positions of twice as many rows. */
 function growPositions(memory: BlockMemory, width: number, hidden: number): void {
   const size = memory.offsets.length * 2 || width;
   memory.offsets = grown(memory.offsets, size);

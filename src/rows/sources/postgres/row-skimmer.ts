@@ -15,13 +15,10 @@ export class RowTooLargeError extends Error {
   }
 }
 
-/**
- * Reads one row of a COPY-binary stream from its start and keeps only its short fields: they may identify a
- * row that is too large to hold.
- */
+/** They may identify a row that is too large to hold. */
 export class RowSkimmer {
   readonly #fields: (Buffer | undefined)[] = [];
-  /** The number of fields of the row; null before that was read. */
+  /** Null before it was read. */
   #count: number | null = null;
   #word = 0;
   #wordBytes = 0;
@@ -74,7 +71,6 @@ export class RowSkimmer {
   }
 }
 
-/** The columns that are read, and which of them are the key. */
 interface KeyedColumns {
   readonly columns: readonly Column[];
   readonly hidden: readonly Column[];
@@ -84,7 +80,7 @@ interface KeyedColumns {
   } | null;
 }
 
-/** A read failure; a row that is too large is named by its key, if the key is known. */
+/** Names a row that is too large by its key, if that is known. */
 export function nameLargeRow(
   error: unknown,
   { columns, hidden, keys }: KeyedColumns,

@@ -4,7 +4,6 @@ import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
 import { typeOidOf } from './catalog.ts';
 import type { DescribedColumn } from './column-types.ts';
 
-/** A column whose type in the database is not that of the model. */
 export interface TypeChange {
   readonly column: string;
   /** In the model. */
@@ -13,19 +12,9 @@ export interface TypeChange {
   readonly found: string;
 }
 
-/** The type that a column is sent with in place of its own. */
-export interface WiderType {
-  readonly typeOid: number;
-  readonly sourceType: string;
-  /** The type as SQL prints it. */
-  readonly sql: string;
-}
-
 /**
- * The columns that have another type than the model says. Modifiers count only for numeric, if the model has one: they decide
- * how a file stores it. The server is asked only about names that differ: a type of the model may be a domain, or another spelling.
- *
- * @param found the same columns as the server described them
+ * Modifiers count only for numeric, if the model has one. The server is asked only about names that differ: a domain, or
+ * another spelling. @param found the same columns as the server described them
  */
 export async function findTypeChanges(
   client: pg.Client,
@@ -44,7 +33,6 @@ export async function findTypeChanges(
   return changes;
 }
 
-/** The other names that PostgreSQL has for a type. */
 const aliases: Readonly<Record<string, string>> = {
   int2: 'smallint',
   int: 'integer',
@@ -58,7 +46,6 @@ const aliases: Readonly<Record<string, string>> = {
   bpchar: 'character',
 };
 
-/** The type as the server prints it, without a modifier. */
 function withoutModifier(type: string): string {
   const name = type
     .replace(/\([^)]*\)/, '')
@@ -76,10 +63,7 @@ const numericModifier = (type: string): readonly [number, number, string] | null
   return precision === undefined ? null : [Number(precision), Number(scale), brackets];
 };
 
-/**
- * The type that a column's files get. A numeric without digits in the model has none in the files, whatever digits the column has:
- * these may change.
- */
+/** Without digits in the model a numeric has none in the files, whatever digits the column has. */
 export function writtenType(model: Model, column: string, found: string): string {
   const declared = model.columns.find(({ name }) => name === column)?.sourceType ?? found;
   const isOpen = /^(?:numeric|decimal|dec)(?:\[\])*$/i.test(declared.trim());
@@ -94,72 +78,18 @@ function isSame(declared: string, found: string): boolean {
   return withoutModifier(declared) === withoutModifier(found);
 }
 
-/** Each type can hold every value of those before it. */
-const families: readonly (readonly string[])[] = [
-  ['smallint', 'integer', 'bigint'],
-  ['real', 'double precision'],
-];
-
-const sqlNames: Readonly<Record<string, WiderType>> = {
-  integer: { typeOid: 23, sourceType: 'integer', sql: 'pg_catalog.int4' },
-  bigint: { typeOid: 20, sourceType: 'bigint', sql: 'pg_catalog.int8' },
-  'double precision': { typeOid: 701, sourceType: 'double precision', sql: 'pg_catalog.float8' },
-};
-
-/** Types that files store in the same way. */
-const texts: ReadonlySet<string> = new Set(['text', 'character varying', 'character', 'name']);
-
-/** Which of the two can hold all values of the other; null if neither can. */
-function widerOf(change: TypeChange): 'found' | 'declared' | null {
-  const [before, now] = [numericModifier(change.declared), numericModifier(change.found)];
-  const [declared, found] = [withoutModifier(change.declared), withoutModifier(change.found)];
-  if (texts.has(declared) && texts.has(found)) return 'found';
-  if (before && now) {
-    if (before[1] !== now[1] || before[2] !== '' || now[2] !== '') return null;
-    return now[0] > before[0] ? 'found' : 'declared';
-  }
-  const family = families.find((types) => types.includes(declared) && types.includes(found));
-  if (!family) return null;
-  return family.indexOf(found) > family.indexOf(declared) ? 'found' : 'declared';
-}
-
-function typeNamed(declared: string): WiderType | null {
-  const modifier = numericModifier(declared);
-  if (!modifier) return sqlNames[withoutModifier(declared)] ?? null;
-  const sourceType = `numeric(${modifier[0]},${modifier[1]})`;
-  return { typeOid: 1700, sourceType, sql: `pg_catalog.${sourceType}` };
-}
-
-/** Why the model allows no export with this type; null if it does. */
 export function describeTypeFault(model: Model, change: TypeChange): string | null {
-  const { onSchemaChange: policy = 'fail' } = model;
-  if (policy === 'follow' || (policy === 'widen' && widerOf(change) !== null)) return null;
+  if (model.onSchemaChange === 'follow') return null;
   const { column, declared, found } = change;
-  const detail = `column ${column} is ${found} in the database, but ${declared} in the model ${model.name}`;
-  return policy === 'widen' ? `${detail}, and neither type is wider` : detail;
+  return `column ${column} is ${found} in the database, but ${declared} in the model ${model.name}`;
 }
 
-/**
- * @returns the columns to be sent with the wider type of the model
- * @throws SluiceError `source.schema_changed` if the model does not allow one of the changes
- */
-export function applyTypeChanges(
-  model: Model,
-  changes: readonly TypeChange[],
-): ReadonlyMap<string, WiderType> {
+/** @throws SluiceError `source.schema_changed` */
+export function refuseTypeChanges(model: Model, changes: readonly TypeChange[]): void {
   const faults = changes.flatMap((change) => describeTypeFault(model, change) ?? []);
   if (faults.length > 0) throw new SluiceError('source.schema_changed', faults.join('; '));
-  if (model.onSchemaChange !== 'widen') return new Map();
-  return new Map(
-    changes.flatMap((change): [string, WiderType][] => {
-      const wider = widerOf(change) === 'declared' ? typeNamed(change.declared) : null;
-      // Keys are compared by their bytes.
-      return wider && !model.keyColumns.includes(change.column) ? [[change.column, wider]] : [];
-    }),
-  );
 }
 
-/** For the log of a run. */
 export function describeTypeChange({ column, declared, found }: TypeChange): string {
   return `The type of column ${column} has changed: it is ${found} in the database, and ${declared} in the model. on_schema_change allows it.`;
 }

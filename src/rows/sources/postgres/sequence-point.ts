@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import {
+  changeColumns,
   type SequencePoint,
   tombstonesPrefix,
   type VersionType,
 } from '../../../foundation/domain/element.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model, ModelChanges } from '../../../foundation/domain/model.ts';
+import type { Column } from '../../../foundation/domain/row-block.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
@@ -17,7 +19,7 @@ import { oidOf } from './replaced-tables.ts';
 /** Bits of `pg_trigger.tgtype`. */
 const [forEachRow, before, onInsert, onDelete, onUpdate] = [1, 2, 4, 8, 16] as const;
 
-/** SQL of a text as we look for names in the code of functions: PostgreSQL folds case, and spaces are between words only. */
+/** As we look for names in code: PostgreSQL folds case, and spaces are between words only. */
 const plainSql = (text: string): string =>
   `pg_catalog.lower(pg_catalog.regexp_replace(${text}, '["[:space:]]', '', 'g'))`;
 
@@ -25,10 +27,8 @@ const plainSql = (text: string): string =>
 const uncommented = `pg_catalog.regexp_replace(pg_catalog.regexp_replace(p.prosrc, '/[*].*?[*]/', ' ', 'g'), pg_catalog.concat('--[^', pg_catalog.chr(10), ']*'), ' ', 'g')`;
 
 /**
- * SQL of whether the table `c` has a trigger of these kinds that fires for every write, whatever session_replication_role is. Its
- * function or its arguments name what it writes, which another trigger's do not.
- *
- * @param more SQL of what else is asked of the trigger `t`, its arguments `args`, its function `p` and the `code` of that
+ * It fires for every write, whatever session_replication_role is. Its function or arguments name what it writes. @param
+ * more SQL of what else is asked of the trigger `t`, its arguments `args`, its function `p` and the `code` of that
  */
 const hasTriggerSql = (bits: number, writes: string, more = 't.tgqual IS NULL'): string =>
   `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid,
@@ -55,13 +55,9 @@ const policiesSql = (id: string): string =>
      SELECT pg_catalog.string_agg(pg_catalog.concat(y.oid, '@', y.xmin, ${isForMe}), ' ' ORDER BY y.oid)
        FROM pg_catalog.pg_policy AS y WHERE y.polrelid = ${id})) END`;
 
-/** SQL of whether the policy `y` is for this role. */
 const isForMe = `EXISTS (SELECT FROM pg_catalog.unnest(y.polroles) AS r (id) WHERE r.id = '0' OR pg_catalog.pg_has_role(r.id, 'USAGE'))`;
 
-/**
- * SQL of the name of a policy that shows and hides rows without a write, because it reads another table, or the time, or
- * calls a function that may. Settings and the role are those of our session.
- */
+/** One that reads another table, or the time, or calls what may: it shows and hides rows without a write. */
 const movingPolicySql = (ids: readonly string[]): string =>
   `(SELECT pg_catalog.min(y.polname::pg_catalog.text) FROM pg_catalog.pg_policy AS y, LATERAL (SELECT y.polqual::pg_catalog.text) AS x (tree)
      WHERE y.polrelid IN (${ids.join(', ')}) AND pg_catalog.row_security_active(y.polrelid) AND y.polcmd IN ('r', '*') AND ${isForMe}
@@ -70,13 +66,12 @@ const movingPolicySql = (ids: readonly string[]): string =>
           WHERE p.provolatile = 'v' OR p.provolatile = 's' AND (p.oid >= '16384' OR p.proname IN ('now', 'transaction_timestamp', 'statement_timestamp', 'age')))))`;
 
 /**
- * SQL of the state of a changing table, as JSON. Without the right to see the cluster's identity, the start of the server stands for it.
- *
- * A table is its file, and its triggers and their functions with the transactions that last changed them: TRUNCATE, a rewrite, and
- * a trigger that was off for a while change rows and leave their versions. So do a policy, the expression of a generated column
- * and a new name of an enum's value. Tombstones that somebody deletes are counted by the server's statistics, at latest a minute later.
+ * As JSON. TRUNCATE, a rewrite, and a trigger that was off change rows and leave their versions; so do a policy, the
+ * expression of a generated column and a new name of an enum's value. Tombstones that somebody deletes are counted by
+ * the server's statistics, at latest a minute later. Without the right to see the cluster's identity, the start of the
+ * server stands for it.
  */
-export function sequencePointSql(model: Model, changes: ModelChanges): string {
+function sequencePointSql(model: Model, changes: ModelChanges): string {
   const { deletes, versionColumn } = changes;
   const relation = oidOf(relationOf(model));
   const tombstones = deletes.kind === 'tombstones' ? oidOf(relationOf(deletes)) : null;
@@ -152,7 +147,7 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
       'snapshot', pg_catalog.pg_current_snapshot()::pg_catalog.text)::pg_catalog.text AS point`;
 }
 
-/** The columns of the relation that decide what an element has, but for those of expressions. */
+/** Those of expressions are not among them. */
 function columnsOf(model: Model, { versionColumn, deletes }: ModelChanges): readonly string[] {
   const plain = model.columns.filter(({ expression }) => expression === null);
   const marker = deletes.kind === 'column' ? [deletes.column] : [];
@@ -183,12 +178,10 @@ interface PointRow {
 }
 
 /**
- * Reads the answer to `sequencePointSql`.
- *
- * @param openSince the start of the oldest transaction that may still write, of a look before the snapshot; null: not known
+ * @param openSince of a look before the snapshot; null: not known
  * @throws SluiceError if the table cannot be exported by its changes
  */
-export function sequenceOf(
+function sequenceOf(
   model: Model,
   changes: ModelChanges,
   answer: string,
@@ -262,16 +255,10 @@ const digest = (text: string): string =>
 const timeText = (ms: number | null): string | null =>
   ms === null ? null : toTimestamp(Math.floor(ms));
 
-/**
- * More than the time between the moment that a message takes its time and the moment that it shows it, and than a usual step of the
- * server's clock.
- */
+/** More than from a message's time until it shows, and than a usual step of the server's clock. */
 const marginMs = 60_000;
 
-/**
- * The start of the oldest transaction that may still write rows, by the server's clock: none that is open after the look has
- * an earlier `now()`. Null if the look does not show it: other roles' times are hidden, or a transaction is prepared, which shows no start.
- */
+/** None that is open after the look has an earlier `now()`. Null: other roles' times are hidden, or one is prepared. */
 export function openSince({ nowMs, sessions, locks, prepared }: Look): number | null {
   const marked = new Set(locks.filter(({ own }) => own).map(({ pid }) => pid));
   const writers = sessions.filter(
@@ -283,4 +270,31 @@ export function openSince({ nowMs, sessions, locks, prepared }: Look): number | 
     [transactionAt, messageAt].flatMap((at) => (at === null ? [] : [at / 1000])),
   );
   return Math.min(nowMs, ...starts) - marginMs;
+}
+
+export interface SequencePlan {
+  readonly sql: string;
+  /** @param openSince as of `sequenceOf` */
+  of(answer: string, openSince: number | null): SequenceReading;
+}
+
+/** @throws SluiceError `source.model_invalid` */
+export function changesOf({ name, changes }: Model): ModelChanges {
+  if (changes) return changes;
+  const detail = `${name} has no version_column, so its changes cannot be exported`;
+  throw new SluiceError('source.model_invalid', detail);
+}
+
+export function sequencePlanOf(model: Model): SequencePlan {
+  const changes = changesOf(model);
+  return {
+    sql: sequencePointSql(model, changes),
+    of: (answer, openSince) => sequenceOf(model, changes, answer, openSince),
+  };
+}
+
+export function versionColumnOf(columns: readonly Column[]): Column {
+  const version = columns.find(({ name }) => name === changeColumns.version);
+  if (!version) throw new Error('the rows of an element have no version');
+  return version;
 }

@@ -2,13 +2,13 @@ import { quoteText } from '../../query/print.ts';
 import { markOwnTransaction } from './live-transactions.ts';
 import { tenantSetting } from './source-role.ts';
 
-/** Who reads, and what of `rowSecuritySql`; default: no table with a policy. */
+/** Default: no table with a policy. */
 export interface Reader {
   readonly tenantKey: string;
   readonly rowSecurity?: string;
 }
 
-/** One statement for all settings of a transaction but its limits (`limitSqls`). It gives the snapshot, when the server was started, the session's pid, and a moment before the snapshot, by the server's clock. */
+/** Without `limitSqls`. Gives the snapshot, the server's start, the pid, and a moment before the snapshot. */
 export function setUpSql(idleTimeoutMs: number, reader: Reader): string {
   const { tenantKey, rowSecurity = "'off'" } = reader;
   const limits = Object.entries({
@@ -35,17 +35,16 @@ function setSql(name: string, value: string): string {
 }
 
 /**
- * Built-in operators come first, whatever the role's path is: of our statements they are what they are called. After it comes
- * the path of the role: functions behind the owner's views look for their tables and operators there. No operator here, as the path
- * is still that of the role. `query/README.md` says which operators our statements qualify.
+ * Built-in operators come first, whatever the role's path is, and then that path: functions behind views need it. No
+ * operator here, as the path is still the role's. `query/README.md`: which operators we qualify.
  */
 const ownPath = `pg_catalog.set_config('search_path',
     CASE WHEN pg_catalog.texteq(pg_catalog.current_setting('search_path'), '') THEN 'pg_catalog'
          ELSE pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')) END, true)`;
 
 /**
- * All settings that change what is exported, for every transaction that reads rows: whatever the role, the database or the server
- * sets, the files are the same. `test/conformance/source-settings.test.ts` asks about each setting of PostgreSQL.
+ * Whatever the role, the database or the server sets, the files are the same. `test/conformance/source-settings.test.ts`
+ * asks about each setting of PostgreSQL.
  */
 export const pinnedSettings: Readonly<Record<string, string | number>> = {
   // These decide how values are printed.

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { queryServer } from './own-statement.ts';
 
-/** What a look at a server reads. PostgreSQL lets every role read it, unless somebody has taken that away. */
+/** PostgreSQL lets every role read it, unless somebody has taken that away. */
 const views = ['pg_event_trigger'];
 const functions = [
   'pg_stat_get_activity',
@@ -9,7 +9,6 @@ const functions = [
   'pg_prepared_xact',
   'pg_postmaster_start_time',
 ];
-/** The same for a standby and its primary. */
 const pairedViews = ['pg_stat_wal_receiver'];
 const pairedFunctions = [
   'pg_control_system',
@@ -17,12 +16,7 @@ const pairedFunctions = [
   'pg_control_recovery',
 ].concat('pg_control_init');
 
-/**
- * Finds the rights that the role lacks and that a run needs to settle its interval.
- *
- * @param isPaired whether the server is a standby, or the primary of one
- * @returns the SQL that gives each
- */
+/** @param isPaired whether the server is a standby, or the primary of one @returns the SQL that gives each */
 export async function findMissingSettleRights(
   client: pg.Client,
   isPaired: boolean,

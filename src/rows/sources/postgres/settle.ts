@@ -37,21 +37,15 @@ export interface SettleTimes {
   readonly onlyEnd?: boolean;
 }
 
-/** The database that is read, and the one that is written if that is another. */
 export interface SettledServers {
   readonly source: SharedServer;
-  /** A standby's primary; null if it is not known. */
   readonly primary: SharedServer | null;
-  /** True if a standby without its primary may be read anyway. */
   readonly allowsStandby: boolean;
 }
 
 /** The first pause between two looks; it doubles up to `pollMs`. */
 const firstPollMs = 5;
-/**
- * Consecutive looks that must find nothing to wait for: one look reads several views one after the other, and a session may
- * be between two transactions of one message from before the end.
- */
+/** One look reads several views in turn, and a session may be between two transactions of an old message. */
 const cleanLooks = 2;
 
 const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
@@ -60,7 +54,6 @@ const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settleme
   return { settled: false, pending, reason, position: null };
 };
 
-/** A wait until an interval settles. */
 interface Wait {
   readonly interval: DataInterval;
   readonly times: SettleTimes;
@@ -99,7 +92,7 @@ export async function settleInterval(
   return { ...settlement, leftMs: timeLeft(servers, settlement, wait) };
 }
 
-/** Computes how much longer a run may wait: not at all for what another one has waited for in vain. */
+/** Not at all for what another one has waited for in vain. */
 function timeLeft(
   { source, primary }: SettledServers,
   { pending, reason }: Settlement,
@@ -156,10 +149,7 @@ async function settleStandby(
   return { ...settlement, position, server: null };
 }
 
-/**
- * Looks once at what kept an interval from settling. The names mean nothing at another server or at
- * another start of it, nor at a standby that was promoted: there the wait begins anew.
- */
+/** Names mean nothing at another server, another start of it or a promoted standby: there the wait begins anew. */
 async function goOnWaiting(
   servers: SettledServers,
   pending: readonly PendingName[],
@@ -214,7 +204,6 @@ function conclude(pending: readonly PendingName[]): Settlement {
   return unsettled(pending.some(isTransaction) ? 'transactions' : 'unseen', pending);
 }
 
-/** Adds to what is pending which start of the server that writes it is of. */
 function named(settlement: Settlement, serverStart: string): Settlement {
   if (settlement.settled) return settlement;
   const names = settlement.pending.filter((name) => markValue([name], 'at') === null);
@@ -229,10 +218,7 @@ function positionOf(
   return primary.use(signal, (client, patience) => readPosition(client, serverStart, patience));
 }
 
-/**
- * Returns what is left of `pending` in a look at the server that writes. As long as a run waits, the time for what its role does not see
- * begins anew.
- */
+/** As long as a run waits, the time for what its role does not see begins anew. */
 function leftOf(
   pending: readonly PendingName[],
   look: Look,
@@ -258,7 +244,6 @@ function withBoth<T>(
   );
 }
 
-/** Says whether the standby shows everything that the primary had written up to `position`. */
 async function canSee(
   source: SharedServer,
   primary: SharedServer,
@@ -293,9 +278,7 @@ async function settleWriter(server: SharedServer, first: Look, wait: Wait): Prom
 }
 
 /**
- * A lost connection may lead to another server next, such as a standby behind the same address: what is not
- * alive there may be alive here.
- *
+ * What is not alive at another server behind the address may be alive here.
  * @throws SluiceError `source.unavailable` if a look is at another server, or at another start of it
  */
 function checkSame(first: Look, look: Look): Look {
@@ -305,10 +288,7 @@ function checkSame(first: Look, look: Look): Look {
 
 type LookAgain = () => Promise<Look>;
 
-/**
- * @returns the look in which the server's clock has passed the end; null if it has not by the deadline, or cannot by then and the
- *   run may come back later
- */
+/** Null if its clock has not passed the end by the deadline, or cannot by then and the run may come back later. */
 async function waitForClock(
   first: Look,
   lookAgain: LookAgain,
@@ -327,10 +307,7 @@ async function waitForClock(
   }
 }
 
-/**
- * Waits for what was alive at the first look, and until no session executes older messages. What another
- * interval has waited for as long is not waited for again.
- */
+/** Of the first look, and until no session executes older messages. Nothing is waited for in vain twice. */
 async function waitForTransactions(
   server: SharedServer,
   first: Look,

@@ -8,15 +8,12 @@ import { type Look, readLook, nameOfSession } from './live-transactions.ts';
 import { baseOf, type PendingName } from './pending.ts';
 
 export interface SharedServerOptions {
-  /** Opens the one connection. */
   readonly connect: (signal: AbortSignal) => Promise<pg.Client>;
   /** The longest pause between two looks of those that wait. */
   readonly pollMs: number;
   /** The time that the connection stays open after the last use. */
   readonly keepMs: number;
-  /** Maximum time of one piece of work. */
   readonly patienceMs: number;
-  /** Called for each look. */
   readonly onLook: () => void;
 }
 
@@ -24,8 +21,7 @@ export interface SharedServerOptions {
 const betweenLooksMs = 20;
 
 /**
- * One server with one connection for all intervals that settle at the same time: they share its looks. An
- * abort of one leaves the others alone. If the connection is lost, all of them fail.
+ * Intervals that settle at once share its looks. An abort of one leaves the others alone; a lost connection fails all.
  */
 export class SharedServer {
   readonly #options: SharedServerOptions;
@@ -88,7 +84,7 @@ export class SharedServer {
     await (restMs > 0 ? delay(restMs) : setImmediate());
   }
 
-  /** Runs queries on the connection, after all that was asked for before. */
+  /** After all that was asked for before. */
   use<T>(
     signal: AbortSignal,
     work: (client: pg.Client, signal: AbortSignal) => Promise<T>,
@@ -116,7 +112,6 @@ export class SharedServer {
     return this.#serverStart;
   }
 
-  /** Says whether others wait for the next look already. */
   get hasBeat(): boolean {
     return this.#beat !== null;
   }
@@ -190,13 +185,9 @@ export class SharedServer {
   }
 }
 
-/** Maximum names that are remembered. */
 const mostNames = 10_000;
 
-/**
- * Remembers how long intervals have waited for what is open at one server, and which transactions only read. It saves later
- * intervals the same wait. A virtual id is that of one transaction, as long as the server is not started again.
- */
+/** It saves later intervals the same wait. A virtual id is that of one transaction until the server starts again. */
 export class LongWaits {
   #serverStart = '';
   readonly #waitedMs = new Map<PendingName, number>();
@@ -208,7 +199,6 @@ export class LongWaits {
     return (this.#waitedMs.get(baseOf(name)) ?? -1) >= ms;
   }
 
-  /** Notes that an interval has waited for these so long. */
   note(names: readonly PendingName[], { serverStart }: Look, ms: number): void {
     this.#begin(serverStart);
     for (const name of names.map(baseOf)) {
@@ -216,7 +206,7 @@ export class LongWaits {
     }
   }
 
-  /** Virtual ids of transactions whose role can write nothing, as `noteReading` noted them. */
+  /** As `noteReading` noted them. */
   readingAt({ serverStart }: Look): ReadonlySet<string> {
     return serverStart === this.#serverStart ? this.#reading : new Set();
   }
@@ -226,7 +216,6 @@ export class LongWaits {
     for (const id of virtualIds) this.#reading.add(id);
   }
 
-  /** Forgets what has ended. */
   prune({ locks, sessions }: Look): void {
     if (this.#waitedMs.size + this.#reading.size === 0) return;
     const alive = new Set([...locks.map(({ id }) => id), ...sessions.map(nameOfSession)]);

@@ -12,7 +12,7 @@ import type {
 import type { SettledAt, SnapshotOptions } from './begin-snapshot.ts';
 import { toSourceError } from './errors.ts';
 import { KeyDigest } from './key-digest.ts';
-import type { PlanSelect } from './plan.ts';
+import { PlannedRows, type PlanSelect } from './plan.ts';
 import { openSnapshot, type PostgresSnapshot } from './snapshot.ts';
 
 /** The time that runs of a model read in short snapshots after a conflict. */
@@ -22,10 +22,8 @@ const heldBytes = 2 * 2 ** 20;
 /** The first part of an interval; later parts are shorter or longer, as it goes. */
 const firstPartMs = 60_000;
 
-/** Attempts at a part that cannot be shorter. */
 const maxAttempts = 5;
 
-/** The models whose reads a standby has ended lately, because it had to replay what they still read. */
 export class Conflicts {
   readonly #until = new Map<string, number>();
 
@@ -38,7 +36,6 @@ export class Conflicts {
   }
 }
 
-/** All parts are opened with these. */
 interface ShortReading {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
@@ -84,39 +81,27 @@ const openPart = (
 ) => openSnapshot(options, plan, { ...request, interval }, settled, signal);
 
 /**
- * The rows of an interval, each part of it in a snapshot that ends before its rows are passed on, however slow the destination
- * is. The interval has settled, so every later snapshot has all its rows. A row that is changed meanwhile is as its part
- * found it; a row whose interval column is changed meanwhile may be in two parts, or in none.
+ * Each part is in a snapshot that ends before its rows are passed on, however slow the destination is. A row that
+ * changes meanwhile is as its part found it; if its interval column does, it may be in two parts, or none.
  */
-class ShortReads implements SourceSnapshot {
-  readonly columns;
-  readonly hasDays;
+class ShortReads extends PlannedRows implements SourceSnapshot {
   readonly typeChanges;
-  readonly keyIndices;
-  readonly showsKeys;
   readonly snapshot;
   readonly sequence = null;
   readonly takenAt;
-  readonly projection;
   readonly slices: readonly Slice[];
   readonly #reading: ShortReading;
   readonly #keys = new KeyDigest();
-  readonly #hasKeys: boolean;
   #counted = 0;
   #isWhole = false;
 
-  constructor(reading: ShortReading, first: SourceSnapshot) {
-    this.columns = first.columns;
-    this.hasDays = first.hasDays;
+  constructor(reading: ShortReading, first: PostgresSnapshot) {
+    super(first.select);
     this.typeChanges = first.typeChanges;
-    this.keyIndices = first.keyIndices;
-    this.showsKeys = first.showsKeys;
     this.snapshot = first.snapshot;
     this.takenAt = first.takenAt;
-    this.projection = first.projection;
     this.slices = [reading.request.interval];
     this.#reading = reading;
-    this.#hasKeys = first.keySet() !== null;
   }
 
   get totalCount(): number | null {
@@ -135,7 +120,7 @@ class ShortReads implements SourceSnapshot {
   }
 
   keySet(): KeySet | null {
-    return this.#hasKeys ? { digest: this.#keys.read(), count: this.#keys.count } : null;
+    return this.select.keys && this.#keys.set;
   }
 
   async readKeySet(signal: AbortSignal): Promise<KeySet> {
@@ -144,7 +129,7 @@ class ShortReads implements SourceSnapshot {
     await this.#eachPart(interval, signal, async (part) => {
       keys.merge(await part.readKeys(signal));
     });
-    return { digest: keys.read(), count: keys.count };
+    return keys.set;
   }
 
   /** In later snapshots: each part has its own. */
@@ -228,13 +213,11 @@ class ShortReads implements SourceSnapshot {
 interface Parts {
   /** Null after the last one. */
   readonly next: DataInterval | null;
-  /** After the part was read. */
   goOn(): void;
   /** Throws the error if no shorter part could help. */
   shorten(error: unknown): void;
 }
 
-/** Parts of an interval, which become longer or shorter, as it goes. */
 function partsOf({ start: from, end: to }: DataInterval): Parts {
   let start = from;
   let lengthMs = firstPartMs;
@@ -261,7 +244,6 @@ const isConflict = (error: unknown): boolean =>
 
 const isShortest = ({ start, end }: DataInterval): boolean => end - start <= 1;
 
-/** A part has more rows than may be held. */
 const tooMany = new Error('too many rows to be held');
 
 const isSame = (one: readonly Column[], other: readonly Column[]): boolean =>

@@ -14,11 +14,8 @@ export function countLimit(interval: DataInterval, sliceMs: number): number {
 }
 
 /**
- * Cuts the interval into slices from its start; the last slice may be shorter. Without rows there are none.
- * Slices of few rows are joined, so that there are at most as many as thousands of rows, rounded up.
- *
- * @param sliceMs how long a slice is at least
- * @param counted rows of the interval, or as many of them as were counted
+ * From its start; the last may be shorter. Slices of few rows are joined: at most as many as thousands of rows. @param
+ * sliceMs how long a slice is at least @param counted rows of the interval, or as many of them as were counted
  */
 export function sliceInterval(
   interval: DataInterval,

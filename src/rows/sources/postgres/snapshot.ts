@@ -16,27 +16,20 @@ import { findCulprit } from './culprit.ts';
 import { isUnderPolicy } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
-import type { KeyTexts } from '../../query/elsewhere.ts';
-import { readKeys, readSlice } from './read-slice.ts';
-import { readKindSql } from './plain-table.ts';
-import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
-import { findRefusal } from './refusal.ts';
-import { readDeletes } from './read-deletes.ts';
+import type { KeyTexts } from '../../query/select.ts';
+import { readDeletes, readKeys, readSlices } from './copy-reader.ts';
+import { findRefusal, readKindSql } from './refusal.ts';
+import { PlannedRows, type PlanSelect, type SelectPlan } from './plan.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
-import { nameLargeRow } from './row-skimmer.ts';
-import type { SequencePlan } from './sequence-plan.ts';
+import type { SequencePlan } from './sequence-point.ts';
 import type { Reader } from './session-settings.ts';
-import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
 import { countLimit, slicesOf } from './slices.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
 
-/**
- * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
- *
- * @param settled the server at which its interval settled
- */
+/** Describes and counts in the same round trip. @param settled the server at which its interval settled */
 export async function openSnapshot(
   options: SnapshotOptions,
   plan: PlanSelect,
@@ -58,7 +51,7 @@ export async function openSnapshot(
   throw tablesReplaced();
 }
 
-/** @returns null if a table was replaced meanwhile, so that the snapshot may lack rows */
+/** Null if a table was replaced meanwhile, so that the snapshot may lack rows. */
 async function takeSnapshot(
   options: SnapshotOptions,
   plan: PlanSelect,
@@ -111,7 +104,8 @@ async function takeSnapshot(
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, usedShape, signal);
-    const planned = select(named, applyTypeChanges(model, changes));
+    refuseTypeChanges(model, changes);
+    const planned = select(named);
     const slices = slicesOf(request, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
@@ -158,7 +152,6 @@ interface Opened {
   readonly typeChanges: readonly string[];
   /** All rows of the interval; null if they were too many to be counted first. */
   readonly counted: number | null;
-  /** Counts them. */
   readonly countSql: string;
   readonly slices: readonly Slice[];
   /** The name of the snapshot for other connections; null if none is needed. */
@@ -169,9 +162,7 @@ interface Opened {
 }
 
 /**
- * The clock of the server may have been set back since the interval ended there. A snapshot that joins another one has its time. What a
- * standby has replayed was written after the end by the clock of its primary.
- *
+ * The clock may have been set back. What a standby has replayed was written after the end by its primary's clock.
  * @throws SluiceError `source.unavailable` if the interval has not ended by the clock of the rows' server
  */
 function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
@@ -182,17 +173,12 @@ function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceReques
   );
 }
 
-/** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
-export class PostgresSnapshot implements SourceSnapshot {
-  readonly columns;
-  readonly hasDays: boolean;
+/** Parallel reads get their own connections, which share its snapshot. */
+export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   readonly typeChanges;
-  readonly keyIndices: readonly number[];
-  readonly showsKeys: boolean;
   readonly snapshot: string;
   readonly takenAt: Instant;
   readonly slices: readonly Slice[];
-  readonly projection;
   readonly sequence;
   readonly #opened: Opened;
   readonly #request: SourceRequest;
@@ -205,19 +191,13 @@ export class PostgresSnapshot implements SourceSnapshot {
   /** Of the rows that were read so far. */
   readonly keys = new KeyDigest();
   #totalCount: number | null;
-  /** Slices that were not read to their end. */
   readonly #unread: Set<Slice>;
   /** Ends a count that nothing waits for. */
   readonly #closed = new AbortController();
 
   constructor(opened: Opened, request: SourceRequest) {
-    const { columns, keys } = opened.select;
-    this.columns = columns;
-    this.showsKeys = showsKeys(opened.select);
-    this.hasDays = opened.select.moment?.type === 'date';
+    super(opened.select);
     this.typeChanges = opened.typeChanges;
-    this.keyIndices = keys?.places.filter((place) => place < columns.length) ?? [];
-    this.projection = opened.select.projection;
     this.sequence = opened.sequence;
     this.snapshot = opened.snapshot;
     this.takenAt = opened.takenAt;
@@ -278,26 +258,20 @@ export class PostgresSnapshot implements SourceSnapshot {
   }
 
   keySet(): KeySet | null {
-    if (this.#opened.select.keys === null) return null;
-    return { digest: this.keys.read(), count: this.keys.count };
+    return this.select.keys && this.keys.set;
   }
 
   async readKeySet(signal: AbortSignal): Promise<KeySet> {
-    const keys = await this.readKeys(signal);
-    return { digest: keys.read(), count: keys.count };
+    return (await this.readKeys(signal)).set;
   }
 
   /** As `readKeySet`; keys of parts of an interval can be merged. */
   async readKeys(signal: AbortSignal): Promise<KeyDigest> {
-    const { options, select } = this.#opened;
+    const { options } = this.#opened;
+    const { interval } = this.#request;
     const client = await this.#acquire(signal);
-    const keys = await readKeys(
-      client,
-      select,
-      this.#request.interval,
-      options.blockBytes,
-      signal,
-    ).catch(async (error: unknown) => {
+    const read = readKeys(client, this.select, interval, options.blockBytes, signal);
+    const keys = await read.catch(async (error: unknown) => {
       this.#drop(client);
       throw await this.#faultOf(error, signal);
     });
@@ -313,37 +287,42 @@ export class PostgresSnapshot implements SourceSnapshot {
     return openSnapshot(options, plan, request, { snapshot, server }, signal);
   }
 
-  async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
-    const { options, select } = this.#opened;
+  read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options } = this.#opened;
+    const reading = { options, select: this.select, keys: this.keys };
+    const onEnd = () => void this.#unread.delete(slice);
+    return this.#readAll(signal, onEnd, (client) =>
+      readSlices(client, [{ reading, slice }], signal),
+    );
+  }
+
+  readDeletes(signal: AbortSignal, keys?: readonly KeyTexts[]): AsyncGenerator<RowBlock> {
+    const { options } = this.#opened;
+    const { interval } = this.#request;
+    const read = (client: pg.Client) =>
+      readDeletes(client, options, this.select, interval, signal, keys);
+    return this.#readAll(signal, () => {}, read);
+  }
+
+  /** @param onEnd called once all is read */
+  async *#readAll(
+    signal: AbortSignal,
+    onEnd: () => void,
+    read: (client: pg.Client) => AsyncIterable<{ readonly block: RowBlock }>,
+  ): AsyncGenerator<RowBlock> {
     const client = await this.#acquire(signal);
-    let whole = false;
+    let isWhole = false;
     try {
-      const reading = { options, select, keys: this.keys };
-      yield* readSlice(client, reading, slice, signal);
-      this.#unread.delete(slice);
-      whole = true;
+      for await (const { block } of read(client)) yield block;
+      onEnd();
+      isWhole = true;
     } catch (error) {
       // The search has the connection's place.
       this.#drop(client);
-      throw await this.#faultOf(nameLargeRow(error, select, options.maxRowBytes), signal);
-    } finally {
-      // A slice that was not read to its end leaves a running statement: its connection is lost.
-      if (whole && !this.#excess) this.#idle.push(client);
-      else this.#drop(client);
-    }
-  }
-
-  async *readDeletes(signal: AbortSignal, keys?: readonly KeyTexts[]): AsyncGenerator<RowBlock> {
-    const { options, select } = this.#opened;
-    const client = await this.#acquire(signal);
-    let whole = false;
-    try {
-      yield* readDeletes(client, options, select, this.#request.interval, signal, keys);
-      whole = true;
-    } catch (error) {
       throw await this.#faultOf(error, signal);
     } finally {
-      if (whole && !this.#excess) this.#idle.push(client);
+      // What was not read to its end leaves a running statement: its connection is lost.
+      if (isWhole && !this.#excess) this.#idle.push(client);
       else this.#drop(client);
     }
   }
@@ -365,7 +344,6 @@ export class PostgresSnapshot implements SourceSnapshot {
     return this.#idle.pop() ?? this.#connect(signal);
   }
 
-  /** Another connection to the same snapshot. */
   async #connect(signal: AbortSignal): Promise<pg.Client> {
     if (this.#excess) throw this.#excess;
     const { options, exported, reader, serverStart: server } = this.#opened;

@@ -2,10 +2,8 @@ import type { Client } from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { withClient } from './events-table.ts';
 
-/** The setting of a transaction that says whose rows it may see. */
 export const tenantSetting = 'sluice.tenant_key';
 
-/** A role that reads rows for exports and has no other right. */
 export interface SourceRole {
   readonly name: string;
   /** Secret. */
@@ -14,12 +12,9 @@ export interface SourceRole {
 }
 
 /**
- * Creates or corrects the role that exports read with: it may read the relations of `models` and nothing
- * else. Many processes may call it at once.
- *
- * @param connectionString of a superuser, in the database of the relations
- * @param models a relation that does not exist yet gets no grant
- * @param eventsOf a model whose rows only their own project's transactions may see; null if there is none
+ * It may read the relations of `models` and nothing else. Many processes may call it at once. @param connectionString of
+ * a superuser, in the database of the relations @param models a relation that does not exist yet gets no grant @param
+ * eventsOf a model whose rows only their own project's transactions may see; null if there is none
  */
 export async function ensureSourceRole(
   connectionString: string,
@@ -50,7 +45,6 @@ async function setRole(client: Client, role: SourceRole): Promise<void> {
   await client.query(`grant pg_read_all_stats to ${name}`);
 }
 
-/** Rights that a role was granted by name, on anything with columns. */
 const granted = `
   select c.oid, format('%I.%I', n.nspname, c.relname) as name, quote_ident(n.nspname) as schema
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -86,10 +80,7 @@ async function grantRelations(
   }
 }
 
-/**
- * Row-level security: the role sees the rows of the project that its transaction names. A transaction that
- * names none fails, so that no export takes the rows for missing. All other roles see what they saw before.
- */
+/** A transaction that names no project fails, so that no export takes the rows for missing. Other roles see all. */
 async function separateTenants(
   client: Client,
   role: string,

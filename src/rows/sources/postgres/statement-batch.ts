@@ -1,29 +1,22 @@
 import type { Connection, FieldDef, Submittable } from 'pg';
 
-/** A statement to execute, or only to describe. */
 export interface BatchStatement {
   readonly sql: string;
   readonly describeOnly?: boolean;
 }
 
-/** The server's answer to one statement of a batch. */
 export interface BatchAnswer {
-  /** Fields as text, in the order of the SELECT list; none of a statement that was only described. */
+  /** As text, in the order of the SELECT list; none of a statement that was only described. */
   readonly rows: readonly (readonly (string | null)[])[];
-  /** Only of a statement that was described. */
   readonly fields: readonly FieldDef[];
 }
 
-/** A statement whose answer comes before those behind it have ended. */
 interface Flush {
   readonly index: number;
   readonly onAnswer: (answer: BatchAnswer) => void;
 }
 
-/**
- * Several statements in one round trip and one packet, by the extended protocol with one Sync. Each begins
- * when the one before has ended. After an error the server skips the rest.
- */
+/** One round trip and one packet, by the extended protocol with one Sync. After an error the server skips the rest. */
 export class StatementBatch implements Submittable {
   /** One per statement, in order. Rejects with pg's error. */
   readonly answers: Promise<readonly BatchAnswer[]>;

@@ -3,12 +3,11 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DescribedColumn } from './column-types.ts';
 import { query } from './connection.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import { looseCollationSql } from './plain-table.ts';
+import { looseCollationSql } from './refusal.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
   readonly severity: 'error' | 'warning';
-  /** The fault and the remedy. */
   readonly detail: string;
 }
 
@@ -45,10 +44,7 @@ const tenantTypes: ReadonlyMap<number, TenantType> = new Map([
   ],
 ]);
 
-/**
- * For a run, what `judgeTenantColumn` says of the type: in other types the keys of two projects can be equal, and each would get the
- * rows of the other.
- */
+/** In other types than these the keys of two projects can be equal, and each would get the rows of the other. */
 export function refuseTenantColumn(name: string, described: DescribedColumn | undefined): void {
   if (!described) return;
   const { sourceType: typeName, typeOid: baseType } = described;
@@ -57,7 +53,7 @@ export function refuseTenantColumn(name: string, described: DescribedColumn | un
   if (planned === null && finding) throw new SluiceError('source.model_invalid', finding.detail);
 }
 
-/** Finds the collation of the tenant column, which the server does not describe; null if it keeps different keys apart. */
+/** The server does not describe it; null if it keeps different keys apart. */
 export async function findLooseTenant(
   client: pg.Client,
   relation: ReadRelation,
@@ -73,14 +69,10 @@ export async function findLooseTenant(
 const describeLoose = (name: string, collation: string): string =>
   `${name} has the collation ${collation}, which is not deterministic: it takes different texts for the same, so the keys of two projects can be equal. Name a column with a deterministic collation, or a view that has one, such as ${name} COLLATE "C" AS ${name}.`;
 
-/** Tenant keys that a finding names. */
 const namedKeys = 5;
 
 /**
- * Says whether the tenant column can have the tenant keys of the projects.
- *
- * @param column its name, its type, the id of the type below its domains, and its collation if that is not deterministic
- * @param tenantKeys of projects
+ * @param column its id is of the type below domains, its collation null if it is deterministic
  * @returns a tenant key that a statement can be planned for; null: exports of the model would fail
  */
 export function judgeTenantColumn(

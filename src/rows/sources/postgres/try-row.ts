@@ -14,24 +14,20 @@ interface FoundRow {
   readonly at: number | null;
 }
 
-/** Maximum time to look for a row, in seconds. */
+/** In seconds. */
 const searchSeconds = 8;
 
 interface TriedRow {
-  /** The name of its model. */
   readonly name: string;
   readonly tenantKey: string;
   /** True if a row of another project is read if the project has none. */
   readonly ofOthers: boolean;
-  /** True if the model has no interval column. */
   readonly whole: boolean;
 }
 
 /**
- * Reads the newest row of a project as a run does: functions behind a view are called. Without a row, the statement is only planned.
- *
+ * The newest one, so functions behind a view are called. Without a row, the statement is only planned.
  * @returns warnings: those of `describe`, and why no row was read although there may be one
- * @throws SluiceError as a run does
  */
 export async function tryRow(
   source: Pick<Source, 'describe' | 'open'>,

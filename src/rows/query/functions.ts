@@ -1,19 +1,19 @@
 import type { Expression } from './expression.ts';
-import { numberBytes } from './literal-size.ts';
-import { atMost, constant, fixed, isFixed, plus, type Size, times } from './size.ts';
+import { atMost, constant, fixed, isFixed, numberBytes, plus, type Size, times } from './size.ts';
+import { isKnownZone } from './time-text.ts';
 
-/** Work that grows with the product of two sizes, in one call that PostgreSQL cannot interrupt. */
+/** In one call that PostgreSQL cannot interrupt. */
 export interface Product {
   readonly left: Size;
   readonly right: Size;
   /**
-   * `needle`: the right side is searched for in the left one. `numbers`: multiplication or division of
-   * numeric, digit by digit. `elements`: each element of one side is compared with each of the other.
+   * `needle`: the right side is searched for in the left. `numbers`: numeric, digit by digit. `elements`: each with
+   * each.
    */
   readonly of: 'needle' | 'numbers' | 'elements';
 }
 
-/** Computes the size of the result of a call or an operator from the sizes of its arguments. */
+/** Of the result of a call or an operator. */
 export interface Growth {
   readonly size: Size;
   readonly products: readonly Product[];
@@ -153,79 +153,148 @@ const append: GrowthRule = (sizes) => {
 const elements: GrowthRule = ([left = empty, right = empty]) =>
   grown(fixed, { products: [{ left, right, of: 'elements' }] });
 
-const toUtf8 = /^utf-?8$/i;
+const match = search(() => fixed);
 
-/** For each allowed function: how large its result and how costly its call can be. */
-export const functionGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, GrowthRule>([
-  ['ascii', toFixed],
-  ['btrim', search(first)],
-  ['char_length', toFixed],
-  ['character_length', toFixed],
-  ['chr', toBytes(8)],
-  ['concat', toSum],
-  ['concat_ws', joinWith],
+/** A character of one byte may become one of four. */
+const translate = search(([size = empty]) => times(size, 4));
+
+/** A negative length repeats the text before the position. */
+const overlay: GrowthRule = ([size = empty, by = empty]) => grown(plus([times(size, 2), by]));
+
+/** As text, a byte has two digits. No encoding makes a character more than four times as long. */
+const toEncoding: GrowthRule = ([size = empty], [, encoding]) => {
+  const isUtf8 = encoding?.kind === 'string' && /^utf-?8$/i.test(encoding.value);
+  return grown(plus([times(size, isUtf8 ? 2 : 8)], 2));
+};
+
+/** Each was reviewed by hand: its result depends on the arguments alone (a test checks all against pg_proc). */
+export interface AllowedFunction {
+  readonly arguments: readonly [least: number, most: number];
+  readonly growth: GrowthRule;
+  /** `stable` if the answer also depends on TimeZone and DateStyle, which the source fixes. */
+  readonly volatility: 'immutable' | 'stable';
+  /** The bare name is grammar to the parser, so it is always printed with its schema. */
+  readonly reserved: boolean;
+  /** Null if nothing is wrong with the arguments. */
+  readonly refuse: ((args: readonly Expression[]) => string | null) | null;
+}
+
+type Options = Partial<Omit<AllowedFunction, 'arguments' | 'growth'>>;
+
+function allow(
+  least: number,
+  most: number,
+  growth: GrowthRule,
+  options: Options = {},
+): AllowedFunction {
+  const usual = { volatility: 'immutable', reserved: false, refuse: null } as const;
+  return { arguments: [least, most], growth, ...usual, ...options };
+}
+
+/** Maximum padding, and maximum replacement of one match. */
+const maxPadding = 1000;
+const maxReplacement = 100;
+
+/** If the second argument is text, PostgreSQL reads it as a regular expression. */
+function refuseSubstring([, ...positions]: readonly Expression[]): string | null {
+  const isPosition = (argument: Expression) =>
+    wholeNumber(argument) !== null || (argument.kind === 'cast' && argument.type.name === 'int4');
+  return positions.every(isPosition) ? null : 'takes whole numbers as positions; use substr';
+}
+
+function refusePadding([, length]: readonly Expression[]): string | null {
+  return (wholeNumber(length) ?? Number.POSITIVE_INFINITY) <= maxPadding
+    ? null
+    : `takes a whole number up to ${maxPadding} as length`;
+}
+
+function refuseReplacement([, , replacement]: readonly Expression[]): string | null {
+  return replacement?.kind === 'string' && replacement.value.length <= maxReplacement
+    ? null
+    : `takes a literal of at most ${maxReplacement} characters as replacement`;
+}
+
+/** A zone of a row could be any text, and each that PostgreSQL knows stays in its memory. */
+const refuseZone =
+  (place: number) =>
+  (args: readonly Expression[]): string | null => {
+    const zone = args[place];
+    if (zone === undefined) return null;
+    const isOffset =
+      zone.kind === 'cast' && zone.type.name === 'interval' && zone.operand.kind === 'string';
+    if (isOffset || (zone.kind === 'string' && isKnownZone(zone.value))) return null;
+    return "takes the name of a time zone as a literal, such as 'Europe/Berlin'";
+  };
+
+const stable = { volatility: 'stable' } as const;
+const reserved = { reserved: true } as const;
+
+export const functions: ReadonlyMap<string, AllowedFunction> = new Map([
+  // text
+  ['ascii', allow(1, 1, toFixed)],
+  ['btrim', allow(1, 2, search(first))],
+  ['char_length', allow(1, 1, toFixed)],
+  ['character_length', allow(1, 1, toFixed)],
+  ['chr', allow(1, 1, toBytes(8))],
+  ['concat', allow(1, 50, toSum, stable)],
+  ['concat_ws', allow(2, 50, joinWith, stable)],
   // A character may become three times as long in the other case.
-  ['initcap', toTimes(3)],
-  ['left', cut(1)],
-  ['length', toFixed],
-  ['like_escape', toTimes(2)],
-  ['lower', toTimes(3)],
-  ['lpad', pad],
-  ['ltrim', search(first)],
-  ['md5', toBytes(32)],
-  ['octet_length', toFixed],
-  // A negative length repeats the text before the position.
-  ['overlay', ([size = empty, by = empty]) => grown(plus([times(size, 2), by]))],
-  ['position', search(() => fixed)],
-  ['replace', replace],
-  ['reverse', toTimes(1)],
-  ['right', cut(1)],
-  ['rpad', pad],
-  ['rtrim', search(first)],
-  ['split_part', search(first)],
-  ['starts_with', toFixed],
-  ['strpos', search(() => fixed)],
-  ['substr', cut(2)],
-  ['substring', cut(2)],
-  // A character of one byte may become one of four.
-  ['translate', search(([size = empty]) => times(size, 4))],
-  ['upper', toTimes(3)],
-  // As text, a byte has two digits. No encoding makes a character more than four times as long.
-  [
-    'convert_to',
-    ([size = empty], [, encoding]) =>
-      grown(
-        plus([times(size, encoding?.kind === 'string' && toUtf8.test(encoding.value) ? 2 : 8)], 2),
-      ),
-  ],
-  ['encode', toTimes(2)],
-  ['sha256', toBytes(66)],
-  ['sha512', toBytes(130)],
-  ['abs', sameNumber],
-  ['ceil', sameNumber],
-  ['ceiling', sameNumber],
-  ['div', divide],
-  ['floor', sameNumber],
-  ['mod', divide],
-  ['round', rounded],
-  ['sign', sameNumber],
-  ['trunc', rounded],
-  ['date_bin', toFixed],
-  ['date_part', toFixed],
-  ['date_trunc', toFixed],
-  ['extract', toFixed],
-  ['isfinite', toFixed],
-  ['make_date', toFixed],
-  ['timezone', toFixed],
-  ['to_char', format],
-  ['to_timestamp', toFixed],
-  ['array_length', toFixed],
-  ['array_to_string', joinElements],
-  ['cardinality', toFixed],
-  ['json_typeof', toFixed],
-  ['jsonb_array_length', toFixed],
-  ['jsonb_typeof', toFixed],
-  ['string_to_array', split],
+  ['initcap', allow(1, 1, toTimes(3))],
+  ['left', allow(2, 2, cut(1))],
+  ['length', allow(1, 1, toFixed)],
+  ['like_escape', allow(2, 2, toTimes(2))],
+  ['lower', allow(1, 1, toTimes(3))],
+  ['lpad', allow(2, 3, pad, { refuse: refusePadding })],
+  ['ltrim', allow(1, 2, search(first))],
+  ['md5', allow(1, 1, toBytes(32))],
+  ['octet_length', allow(1, 1, toFixed)],
+  ['overlay', allow(3, 4, overlay, reserved)],
+  ['position', allow(2, 2, match, reserved)],
+  ['replace', allow(3, 3, replace, { refuse: refuseReplacement })],
+  ['reverse', allow(1, 1, toTimes(1))],
+  ['right', allow(2, 2, cut(1))],
+  ['rpad', allow(2, 3, pad, { refuse: refusePadding })],
+  ['rtrim', allow(1, 2, search(first))],
+  ['split_part', allow(3, 3, search(first))],
+  ['starts_with', allow(2, 2, toFixed)],
+  ['strpos', allow(2, 2, match)],
+  ['substr', allow(2, 3, cut(2))],
+  ['substring', allow(2, 3, cut(2), { ...reserved, refuse: refuseSubstring })],
+  ['translate', allow(3, 3, translate)],
+  ['upper', allow(1, 1, toTimes(3))],
+  // hashes, for identifiers that must not leave as they are
+  ['convert_to', allow(2, 2, toEncoding, stable)],
+  ['encode', allow(2, 2, toTimes(2))],
+  ['sha256', allow(1, 1, toBytes(66))],
+  ['sha512', allow(1, 1, toBytes(130))],
+  // numbers
+  ['abs', allow(1, 1, sameNumber)],
+  ['ceil', allow(1, 1, sameNumber)],
+  ['ceiling', allow(1, 1, sameNumber)],
+  ['div', allow(2, 2, divide)],
+  ['floor', allow(1, 1, sameNumber)],
+  ['mod', allow(2, 2, divide)],
+  ['round', allow(1, 2, rounded)],
+  ['sign', allow(1, 1, sameNumber)],
+  ['trunc', allow(1, 2, rounded)],
+  // times
+  ['date_bin', allow(3, 3, toFixed)],
+  ['date_part', allow(2, 2, toFixed, stable)],
+  ['date_trunc', allow(2, 3, toFixed, { ...stable, refuse: refuseZone(2) })],
+  ['extract', allow(2, 2, toFixed, { ...stable, ...reserved })],
+  ['isfinite', allow(1, 1, toFixed)],
+  ['make_date', allow(3, 3, toFixed)],
+  ['timezone', allow(2, 2, toFixed, { ...stable, refuse: refuseZone(0) })],
+  ['to_char', allow(2, 2, format, stable)],
+  ['to_timestamp', allow(1, 1, toFixed)],
+  // JSON and arrays
+  ['array_length', allow(2, 2, toFixed)],
+  ['array_to_string', allow(2, 3, joinElements, stable)],
+  ['cardinality', allow(1, 1, toFixed)],
+  ['json_typeof', allow(1, 1, toFixed)],
+  ['jsonb_array_length', allow(1, 1, toFixed)],
+  ['jsonb_typeof', allow(1, 1, toFixed)],
+  ['string_to_array', allow(2, 3, split)],
 ]);
 
 /** ILIKE compares in lower case, which may be three times as long. */
@@ -234,7 +303,6 @@ const matchIgnoringCase: GrowthRule = ([left = empty, right = empty]) =>
     products: [{ left: times(left, 3), right: times(right, 3), of: 'needle' }],
     needles: [1],
   });
-const match = search(() => fixed);
 
 /** One rule for every operator between two operands. */
 export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, GrowthRule>([
@@ -268,18 +336,15 @@ export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, G
   ['NOT ILIKE', matchIgnoringCase],
 ]);
 
-/**
- * One value is compared with each element of an array. Equality compares lengths first; order copies both.
- */
+/** Equality compares lengths first; order copies both. */
 export const quantifiedGrowth = (operator: string): GrowthRule =>
   operator === '=' || operator === '<>' ? toFixed : elements;
 
-/** Calls and operators that read a literal as a number. */
 const arithmetic: ReadonlySet<string> = new Set(
   '+ - * / % abs ceil ceiling div floor mod round sign trunc to_char'.split(' '),
 );
 
-/** Says whether an argument is read as a number of more than `most` digits. */
+/** More than `most` digits. */
 export function hasLongNumber(name: string, args: readonly Expression[], most: number): boolean {
   if (!arithmetic.has(name)) return false;
   return args.some((part) => part.kind === 'string' && numberBytes(part.value) > most);
