@@ -43,7 +43,7 @@ export interface Sandbox {
    * @throws SandboxError which ends the run, also when a result is asked for: none of these rows has a result
    */
   apply(rows: Iterable<KeyedRow>): Promise<StepResults>;
-  /** If not, Node alone does. */
+  /** By the kernel too; if not, Node alone confines it. */
   readonly isConfined: boolean;
   /** It never fails. */
   close(): Promise<void>;
@@ -131,7 +131,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-/** What it cannot do here, by name. */
+/** Each thing that it cannot do here, by name. */
 export async function findSourceProblems(
   source: string,
   limits: SandboxLimits = defaultLimits,
@@ -265,7 +265,7 @@ class Body extends TextWriter {
 
 const fewChanges = 32;
 
-/** What the change does not name keeps its source text. @throws TypeError if it is none, or does not fit the value */
+/** Unnamed parts keep their source text. @throws TypeError if it is none, or does not fit the value */
 function applyChange(before: Json | undefined, change: Change): Json {
   if (typeof change !== 'object' || change === null) throw new TypeError('No change.');
   if ('v' in change) return jsonOf(change.v);

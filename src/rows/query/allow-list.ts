@@ -1,4 +1,4 @@
-/** What a query may use besides `functions.ts`. */
+/** Parts of SQL that a query may use besides `functions.ts`. */
 
 /** No regular expressions, no powers (`9 ^ 9 ^ 9`), no JSON paths, no text search. */
 export const comparisons: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>=']);
@@ -29,10 +29,7 @@ const type = (modifiers: readonly number[] = [], temporal = false): AllowedType 
   temporal,
 });
 
-/**
- * Not allowed: `json` and `jsonb` (a few bytes become a hundred thousand digits), `char(n)`, and types that look up
- * names.
- */
+/** Not allowed: `json`, `jsonb` (a few bytes become a hundred thousand digits), `char(n)`, types that look up names. */
 export const castTypes: ReadonlyMap<string, AllowedType> = new Map([
   ['bool', type()],
   ['date', type([], true)],

@@ -1,4 +1,4 @@
-/** What was not read for the longest time leaves first. */
+/** The entry that was not read for the longest time leaves first. */
 export class BoundedMap<Key, Value> {
   readonly #most: number;
   readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>();

@@ -6,10 +6,7 @@ import { isKnownZone } from './time-text.ts';
 export interface Product {
   readonly left: Size;
   readonly right: Size;
-  /**
-   * `needle`: the right side is searched for in the left. `numbers`: numeric, digit by digit. `elements`: each with
-   * each.
-   */
+  /** `needle`: the right side is searched for in the left. `numbers`: digit by digit. `elements`: each with each. */
   readonly of: 'needle' | 'numbers' | 'elements';
 }
 

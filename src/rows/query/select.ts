@@ -84,7 +84,7 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
-/** How it finds and sorts the rows of `copySql`, as JSON. @param runs whether it computes all; default: reads none */
+/** The plan of `copySql`, as JSON. @param runs whether it computes all rows; default: it reads none */
 export function explainSql(
   selection: Selection,
   columns: readonly SentColumn[],
@@ -143,10 +143,7 @@ export function countLateSql(selection: Selection, xmin: string): string {
 const keptCharacters = 4_000_000;
 const checked = new BoundedMap<string, true>(keptCharacters);
 
-/**
- * The second wall, once for all intervals of a statement: another bound, a literal in quotes, makes no other tree.
- * @returns `sql` itself
- */
+/** The second wall, once for all intervals: another bound, a literal in quotes, makes no other tree. Returns `sql`. */
 export function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
   const shape = sql.replaceAll(range.start, '\0start').replaceAll(range.end, '\0end');
   const { schema, name } = model.relation;
@@ -179,7 +176,7 @@ const jsonTarget =
     return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
 
-/** Whether or not the query selects it. */
+/** The query need not select it. */
 export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;
   const value = serverDialect.column(query?.where ? orderName(place) : key.name);

@@ -18,7 +18,7 @@ import { translateOperator } from './translate-operator.ts';
 const maxDepth = 100;
 const maxNodes = 2_000;
 
-/** What one query may still have, and the sizes so far; shared by its expressions. */
+/** Nodes that one query may still have, and the sizes so far; shared by its expressions. */
 export interface Budget {
   nodes: number;
   readonly bounds: Bounds;

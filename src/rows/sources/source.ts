@@ -134,10 +134,7 @@ export interface SourceSnapshot {
   readKeySet(signal: AbortSignal): Promise<KeySet>;
   /** Over the same state, or later ones if a standby ends long reads; not for rows in memory. */
   share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
-  /**
-   * Reads no further ahead than asked. A block's memory is reused once the next is asked for. Throws SluiceError
-   * `source.*`.
-   */
+  /** Reads no further ahead than asked; then the memory of a block is reused. Throws SluiceError `source.*`. */
   read(slice: Slice, signal: AbortSignal): AsyncIterable<RowBlock>;
   close(): Promise<void>;
 }
@@ -165,7 +162,7 @@ export interface Settlement {
 export interface SettleWait {
   /** Later snapshots must be from after the end of the interval; no transaction is waited for. Default: false. */
   readonly onlyEnd?: boolean;
-  /** What another interval has waited for as long is not waited for. Default: what is left of the timeout. */
+  /** Nothing is waited for that another interval has waited for as long. Default: what is left of the timeout. */
   readonly patienceMs?: number;
   /** Default 0. */
   readonly waitedMs?: number;

@@ -7,10 +7,7 @@ export interface BlockTransformer {
   readonly columns: readonly Column[];
   /** In the order of the chain; complete once `finish` has resolved. */
   readonly steps: readonly StepTally[];
-  /**
-   * Once this resolves, its memory may be used again, unless it is in the result.
-   * @returns the blocks that are ready, in their order
-   */
+  /** Then its memory may be used again, unless it is in the result. @returns the blocks that are ready, in order */
   write(block: RowBlock): Promise<readonly TransformedRows[]>;
   finish(): Promise<readonly TransformedRows[]>;
 }

@@ -54,10 +54,7 @@ interface InThread {
   readonly judge: ChainStep;
 }
 
-/**
- * Each gets the row of the step before it. A chain keeps counters, and no row: what becomes of a row depends on it
- * alone.
- */
+/** Each gets the row of the step before it. A chain keeps no row: what becomes of a row depends on it alone. */
 export class Chain {
   readonly steps: readonly ChainStep[];
   readonly #stretches: readonly Stretch[];
@@ -87,9 +84,7 @@ export class Chain {
     for (const step of this.steps) step.watch(watcher);
   }
 
-  /**
-   * At once. A row that no step changed is the very row that was given. @throws TypeError if a step of the chain waits
-   */
+  /** A row that no step changed is the very row that was given. @throws TypeError if a step of the chain waits */
   apply(given: Row): Outcome {
     if (this.#inThread === null) throw new TypeError('this chain has a step that waits');
     return outcomeOf(this.#through(this.#inThread, given, given));

@@ -17,10 +17,7 @@ import {
 
 /** A chain without them takes no step in it. */
 export interface OwnSteps {
-  /**
-   * The text of its module runs, but no hook.
-   * @throws SluiceError `transformation.sandbox_ended` if it cannot be judged now
-   */
+  /** Runs the text of the module, but no hook. @throws SluiceError `transformation.sandbox_ended`: not known now */
   inspect(source: string): Promise<readonly Problem[]>;
   /** @throws StepFault if the plugin cannot be set up; SluiceError `transformation.sandbox_ended`; the signal's reason */
   open(settings: OwnStepSettings, options: OpenStepsOptions): Promise<OpenOwnStep>;

@@ -16,9 +16,7 @@ import {
 } from './json.ts';
 import { InvalidSetting, requireNames, type Row } from './transform.ts';
 
-/**
- * Item n: the possible names after n parts, longest first: for `a.b.c` `[['a.b.c', 'a.b', 'a'], ['b.c', 'b'], ['c']]`.
- */
+/** Item n: possible names after n parts, longest first: for `a.b.c` `[['a.b.c', 'a.b', 'a'], ['b.c', 'b'], ['c']]`. */
 type Path = readonly (readonly string[])[];
 
 const maxParts = 20;

@@ -42,10 +42,7 @@ export interface StepResults {
 /** Many rows at a time, in another process. */
 export interface BatchStep extends StepFacts {
   readonly kind: 'batch';
-  /**
-   * One result per row, in order, each by that row alone. Throws what ends the run.
-   * @param rows read once, before this returns
-   */
+  /** One result per row, each by that row alone. Throws what ends the run. @param rows read once, before this returns */
   readonly applyBatch: (rows: Iterable<KeyedRow>) => Promise<StepResults>;
 }
 

@@ -42,9 +42,7 @@ export interface TransformedRows {
   readonly dropped: number;
 }
 
-/**
- * Then the SELECT list. A value that no step changed keeps its bytes. Given blocks may share the memory of the results.
- */
+/** Then the SELECT list. A value that no step changed keeps its bytes. Results may share the memory of given blocks. */
 export class RowTransformer {
   readonly columns: readonly Column[];
   readonly #chain: Chain;
@@ -193,10 +191,7 @@ function textAt(value: Json, path: readonly string[]): Json {
 
 const maxSpareBytes = 256 * 1_024;
 
-/**
- * Its bytes with new values behind them: a field that stays is two numbers. `keep` or `begin` with `end`, field by
- * field.
- */
+/** Its bytes with new values behind them: a field that stays is two numbers. `keep`, or `begin` and `end`, in turn. */
 export class BlockWriter extends TextWriter {
   readonly #columns: readonly Column[];
   readonly #given: RowBlock;

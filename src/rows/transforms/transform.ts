@@ -8,7 +8,7 @@ export type Row = JsonObject;
 /** Null drops the row. A pure function. @throws RowError if it cannot handle the row */
 export type Apply = (row: Row) => Row | null;
 
-/** What the catalogue shows of it, and what it does. */
+/** An entry of the catalogue, and its work. */
 export interface Transform extends Plugin {
   /** It hides personal data: a row that it cannot handle is rejected, never written as it is. */
   readonly protects: boolean;
@@ -76,7 +76,7 @@ export function defineTransform({ fields, ...given }: Given): Transform {
   };
 }
 
-/** What is not given is optional text without a default. */
+/** By default optional text without a default value. */
 export function field(key: string, name: string, given: Partial<PluginField> = {}): PluginField {
   const usual = { type: 'string', required: false, secret: false, default: null } as const;
   return { key, name, ...usual, hint: null, choices: [], ...given };

@@ -24,7 +24,7 @@ export const someEvent = {
 /** A result as data: an event, null for a dropped one, `error: …`. */
 export function shown(result: StepResult | undefined): unknown {
   if (result instanceof PluginRowError) return `error: ${result.message}`;
-  return result ? JSON.parse(result.text) : result;
+  return result instanceof JsonObject ? JSON.parse(result.text) : result;
 }
 
 /** Opens a sandbox for the duration of `use`. */

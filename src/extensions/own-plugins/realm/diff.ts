@@ -1,4 +1,4 @@
-/** What is not named is unchanged, so the worker keeps its source text. */
+/** Unnamed parts are unchanged: the worker keeps their source text. */
 export type Change =
   | { v: unknown }
   /** An object: changed and new members, removed members. */

@@ -16,9 +16,7 @@ export function exact(min: Uint8Array, max: Uint8Array): Bounds {
 /** Bounds longer than this are cut, so that long texts do not fill the footer. */
 const boundBytes = 64;
 
-/**
- * By unsigned bytes: for UTF-8 the order of code points. Only the first 64 bytes of each count; cutting keeps the order.
- */
+/** By unsigned bytes: for UTF-8 the order of code points. The first 64 bytes of each count; cutting keeps the order. */
 export class TextBounds {
   readonly #min = new Bound();
   readonly #max = new Bound();

@@ -14,9 +14,7 @@ const word = 0x1_0000_0000;
 /** Of one type; keeps their bounds in the chunk so far. */
 export interface FixedValues {
   readonly width: number;
-  /**
-   * `first` is the field of the first in the block. The page has room. A call for each value would take longer than it.
-   */
+  /** `first` is the field of the first. The page has room. A call for each value would take longer than it. */
   put(page: OpenPage, rows: ViewedBlock, first: number, count: number): void;
   /** Since the last call; undefined if there were none. */
   takeBounds(): Bounds | undefined;

@@ -43,9 +43,7 @@ export interface ReadLeaf {
   readonly isBare: boolean;
 }
 
-/**
- * By column. Of decimals and times of day the schema loses the annotations: the library would make floats of the first.
- */
+/** By column. The schema loses annotations of decimals and times of day: the library would make floats of the first. */
 export function takeLeaves(schema: SchemaElement[]): ReadonlyMap<string, ReadLeaf> {
   const leaves = new Map<string, ReadLeaf>();
   for (let at = 1; at < schema.length; at++) {

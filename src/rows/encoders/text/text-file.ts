@@ -200,7 +200,7 @@ class LimitedTextFile implements FileEncoder {
     return this.#takeReady();
   }
 
-  /** What was before the last row goes to the codec. @returns false if there is no room: the row is not in the file */
+  /** The rows before the last go to the codec. @returns false if there is no room: the row is not in the file */
   async #startChunk(rowStart: number): Promise<boolean> {
     if (rowStart > 0) {
       const whole = this.#out.take(this.#chunkBytes);

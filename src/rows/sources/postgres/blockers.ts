@@ -8,10 +8,7 @@ import { baseOf, type PendingName, sameId } from './pending.ts';
 
 const mostNamed = 5;
 
-/**
- * For the owner of an interval: process, role, application and times; not what is executed, which may hold values of
- * rows.
- */
+/** For the owner: process, role, application and times; not what is executed, which may hold values of rows. */
 export function describeBlockers(look: Look, pending: readonly PendingName[]): readonly string[] {
   const ofLock = new Map(look.locks.map(({ id, pid }) => [id, pid]));
   const sessions = pending.map((name) => {
@@ -54,9 +51,7 @@ const checksCaller = ['trigger', 'rewrite', 'policy', 'attrdef', 'constraint', '
   .map((name) => `'pg_catalog.pg_${name}'::regclass`)
   .join(', ');
 
-/**
- * They have the rights of their owner and run without EXECUTE: of aggregates, operator classes, types, event triggers.
- */
+/** With the rights of their owner, and without EXECUTE: of aggregates, operator classes, types, event triggers. */
 const reachedByAll = `EXISTS (SELECT FROM pg_depend AS d
   WHERE d.refclassid = 'pg_catalog.pg_proc'::regclass AND d.refobjid = p.oid AND d.classid NOT IN (${checksCaller}))`;
 

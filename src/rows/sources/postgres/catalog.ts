@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { query } from './connection.ts';
-import { looseNameSql } from './refusal.ts';
+import { looseNameSql } from './tenant-column.ts';
 
 export interface Relation {
   readonly oid: number;

@@ -7,7 +7,7 @@ import { columnTypeOf } from './column-types.ts';
 import { query } from './connection.ts';
 import type { ModelFinding } from './tenant-column.ts';
 
-/** What is slow, and which writes the trigger of the model does not see. */
+/** Slow reads, and writes that the trigger of the model does not see. */
 export async function findChangeWarnings(
   client: pg.Client,
   model: Model,

@@ -36,7 +36,7 @@ const timestamptz = 1184;
 type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
 /**
- * What is missing, what may not be read, what will be slow. Reads no rows but keys without a unique index.
+ * All that is missing, may not be read, or will be slow. Reads no rows but keys without a unique index.
  * @param tenantKeys of the projects; the plan is for the last hour of the first one that has rows of this type
  * @param settling how to wait for transactions if the database is a standby
  */

@@ -16,7 +16,7 @@ export interface ConnectionOptions extends ClientOptions {
   readonly addressName?: string | undefined;
   /** Default: no limit. */
   readonly connections?: ConnectionLimit;
-  /** How long it waits for others to end if the server, the database or the role has no session left; default 0. */
+  /** The wait for others to end if the server, the database or the role has no session left; default 0. */
   readonly roomMs?: number;
 }
 

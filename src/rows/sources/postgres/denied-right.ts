@@ -175,10 +175,7 @@ function readDenied(message: string): { readonly kind: string; readonly name: st
   return kind === undefined || name === undefined ? null : { kind, name };
 }
 
-/**
- * Null if the message is in another language or about another right.
- * @param named what it could be about, with its schema
- */
+/** Null if it is another language or right. @param named what it could be about, with its schema */
 export function grantFor(
   message: string,
   role: string,

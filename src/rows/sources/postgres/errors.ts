@@ -216,10 +216,7 @@ const raisedCodes: ReadonlySet<ErrorCode> = new Set([
   'source.unsupported',
 ]);
 
-/**
- * Functions that a query may call are built in: few give a context. In it, each function has parentheses or is named as
- * one.
- */
+/** Built-in functions, which a query may call, seldom give a context. Each in it has parentheses or is named as one. */
 function isRaised({ where = '' }: ServerError): boolean {
   const [, builtIn = ''] = /^SQL function "(\w+)"/.exec(where) ?? [];
   return (
@@ -263,7 +260,7 @@ export function showWords(error: SluiceError, { message, where }: ServerError): 
   return new SluiceError(error.code, `${message}${innermostOf(where)}`, error);
 }
 
-/** What a view or a function fails on may be another tenant's, so it is not for the owner of the export. */
+/** A view or a function may fail on another tenant's value, so it is not for the owner of the export. */
 export const withoutValue = (words: string): string => words.replace(/["»«„“「].*["»«“”」]/gs, '…');
 
 /** A network failure (`ECONNREFUSED`), one of TLS, or pg's own error about a connection. */

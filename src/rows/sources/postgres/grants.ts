@@ -8,16 +8,14 @@ import { findMissingSettleRights } from './settle-rights.ts';
 
 interface Grants {
   readonly role: string;
-  /** Whether the role can log in already: only then is known what else it lacks. */
+  /** The role can log in already: only then is known what else it lacks. */
   readonly isReached: boolean;
   readonly statements: readonly string[];
 }
 
 const patienceMs = 10_000;
 
-/**
- * What the role has already may be in it again. @param isPaired whether the server is a standby, or the primary of one
- */
+/** It may have some already. @param isPaired whether the server is a standby, or the primary of one */
 export async function findGrants(
   connectionString: string,
   models: readonly Model[],

@@ -23,7 +23,7 @@ export async function inspectSource(
 ): Promise<SourceState> {
   const server = await readServer(client, signal);
   const denied = await findDenied(client, server.isStandby, signal);
-  // What the role may not read it does not show either.
+  // A value that the role may not read is not shown either.
   const oldestSnapshotSeconds = await readOldestSnapshot(client, signal).catch((error) => {
     if (denied.length === 0) throw error;
     return 0;

@@ -54,7 +54,7 @@ function ofVirtual(virtualId: string, id: bigint | null, nextId: bigint): Pendin
   return id === null ? `${virtualId}>${nextId}` : `${virtualId}:${id}`;
 }
 
-/** What may add rows. A transaction that was prepared before the start cannot: its `now()` is earlier. */
+/** All that may add rows. A transaction that was prepared before the start cannot: its `now()` is earlier. */
 export function namesOf(live: Live, startMs: number): readonly PendingName[] {
   return [
     ...[...live.virtual].map(([virtualId, id]) => ofVirtual(virtualId, id, live.nextId)),
@@ -70,7 +70,7 @@ export function sessionsOf({ sessions, nextId }: Live): readonly PendingName[] {
 }
 
 /**
- * What ended may have become a prepared transaction: that with its transaction id or, without one, any that got its id
+ * An ended one may be a prepared transaction now: that with its transaction id or, without one, any that got its id
  * since. Marks (`replay:` and the like) stay.
  */
 export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {

@@ -12,10 +12,7 @@ const refusedByServer =
 const behind = 'the server behind PgBouncer';
 const look = 'The log of PgBouncer has the cause';
 
-/**
- * PgBouncer has one SQLSTATE, 08P01, and one language, so its words (1.18 to 1.25) decide. The first row that fits
- * counts.
- */
+/** PgBouncer has one SQLSTATE, 08P01, so its words (1.18 to 1.25) decide. The first row that fits counts. */
 const answers: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [
     /(max_client_conn|max_db_client_connections|max_user_client_connections|query_wait_timeout)/,

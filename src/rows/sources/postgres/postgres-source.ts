@@ -22,7 +22,7 @@ import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
-/** What is left out is as in `defaults`. */
+/** An option that is left out is as in `defaults`. */
 export interface PostgresSourceOptions
   extends Partial<Omit<SnapshotOptions, 'addressName'>>,
     Partial<HoldLimits> {
@@ -43,9 +43,7 @@ export interface PostgresSourceOptions
   readonly onSettleLook?: () => void;
   /** The time that a connection stays open for the next use. */
   readonly keepConnectionMs?: number;
-  /**
-   * If other roles' times are hidden: how long after the wait an interval is checked again; default `settleTimeoutMs`.
-   */
+  /** If other roles' times are hidden: when after the wait an interval is checked again; default `settleTimeoutMs`. */
   readonly unseenMs?: number;
   /** Default: no limit. */
   readonly smallOpens?: SmallOpens;

@@ -3,7 +3,7 @@ import type { SluiceError } from '../../../foundation/domain/errors.ts';
 import { quoteText } from '../../query/print.ts';
 import { findHidden, passesPolicies, type ReadRelation } from './hidden-rows.ts';
 import { oidOf } from './replaced-tables.ts';
-import { findLooseTenant } from './tenant-column.ts';
+import { findLooseTenant, looseCollationSql } from './tenant-column.ts';
 
 /** They may be of another project, or not all. Ask it in the transaction that has read the relation. */
 export async function findRefusal(
@@ -16,14 +16,6 @@ export async function findRefusal(
     (await findHidden(client, relation, signal))
   );
 }
-
-/** SQL of the name of a column's collation, if that is not deterministic: `a` is its row of `pg_attribute`. */
-export const looseNameSql = `(SELECT pg_catalog.format('%I.%I', n.nspname, l.collname) FROM pg_catalog.pg_collation AS l
-     JOIN pg_catalog.pg_namespace AS n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)`;
-
-export const looseCollationSql = ({ name, tenantColumn }: ReadRelation): string =>
-  `(SELECT ${looseNameSql} FROM pg_catalog.pg_attribute AS a
-     WHERE a.attrelid = ${oidOf(name)} AND a.attname = ${quoteText(tenantColumn)})`;
 
 /**
  * SQL of what can be wrong with a read of a relation. Most relations are plain, and other questions cost more than a small read.

@@ -177,10 +177,7 @@ interface PointRow {
   readonly snapshot: string;
 }
 
-/**
- * @param openSince of a look before the snapshot; null: not known
- * @throws SluiceError if the table cannot be exported by its changes
- */
+/** @param openSince of a look before the snapshot. @throws SluiceError if it cannot be exported by its changes */
 function sequenceOf(
   model: Model,
   changes: ModelChanges,

@@ -278,7 +278,7 @@ async function settleWriter(server: SharedServer, first: Look, wait: Wait): Prom
 }
 
 /**
- * What is not alive at another server behind the address may be alive here.
+ * A transaction that is not alive at another server may be alive here.
  * @throws SluiceError `source.unavailable` if a look is at another server, or at another start of it
  */
 function checkSame(first: Look, look: Look): Look {

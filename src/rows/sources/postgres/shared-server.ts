@@ -20,9 +20,7 @@ export interface SharedServerOptions {
 /** The shortest time between the starts of two looks: in a burst of runs more of them share one. */
 const betweenLooksMs = 20;
 
-/**
- * Intervals that settle at once share its looks. An abort of one leaves the others alone; a lost connection fails all.
- */
+/** Intervals that settle at once share its looks. An abort ends one of them; a lost connection fails all. */
 export class SharedServer {
   readonly #options: SharedServerOptions;
   readonly longWaits = new LongWaits();

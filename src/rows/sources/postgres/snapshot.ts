@@ -79,15 +79,10 @@ async function takeSnapshot(
     },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
-  const { client, pid, snapshot, serverStart, takenAt, answers } = await begin(
-    options,
-    reader,
-    settled,
-    statements,
-    signal,
-  );
+  const begun = await begin(options, reader, settled, statements, signal);
+  const { client, answers } = begun;
   try {
-    if (request.whole) refuseEarly(takenAt, settled, request);
+    if (request.whole) refuseEarly(begun.takenAt, settled, request);
     const [described, counted, types] = sequence ? answers.slice(1) : answers;
     const [count, kind] = counted?.rows[0] ?? [];
     if (kind !== 'plain') {
@@ -95,8 +90,7 @@ async function takeSnapshot(
         await closeConnection(client);
         return null;
       }
-      const isOpen = kind === 'tables';
-      const refusal = isOpen ? null : await findRefusal(client, relation, signal);
+      const refusal = kind === 'tables' ? null : await findRefusal(client, relation, signal);
       if (refusal) throw refusal;
     }
     const rows = Number(count);
@@ -112,11 +106,10 @@ async function takeSnapshot(
     const isShared = slices.length > 1 || !isCounted;
     const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
+      ...begun,
       options,
       plan,
       reader,
-      client,
-      pid,
       select: planned,
       sequence: readPoint(sequence, answers[0]?.rows[0]?.[0]),
       typeChanges: changes.map(describeTypeChange),
@@ -125,9 +118,7 @@ async function takeSnapshot(
       slices,
       exported,
       // Transaction ids are compared at the same start of the server only.
-      snapshot: `${snapshot}@${serverStart}`,
-      takenAt,
-      serverStart,
+      snapshot: `${begun.snapshot}@${begun.serverStart}`,
     };
   } catch (error) {
     destroyConnection(client);
@@ -321,7 +312,7 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
       this.#drop(client);
       throw await this.#faultOf(error, signal);
     } finally {
-      // What was not read to its end leaves a running statement: its connection is lost.
+      // A read that did not end leaves a running statement: its connection is lost.
       if (isWhole && !this.#excess) this.#idle.push(client);
       else this.#drop(client);
     }

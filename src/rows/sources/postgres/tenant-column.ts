@@ -1,9 +1,10 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { quoteText } from '../../query/print.ts';
 import type { DescribedColumn } from './column-types.ts';
 import { query } from './connection.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import { looseCollationSql } from './refusal.ts';
+import { oidOf } from './replaced-tables.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
@@ -52,6 +53,14 @@ export function refuseTenantColumn(name: string, described: DescribedColumn | un
   const { planned, finding } = judgeTenantColumn(column, []);
   if (planned === null && finding) throw new SluiceError('source.model_invalid', finding.detail);
 }
+
+/** SQL of the name of a column's collation, if that is not deterministic: `a` is its row of `pg_attribute`. */
+export const looseNameSql = `(SELECT pg_catalog.format('%I.%I', n.nspname, l.collname) FROM pg_catalog.pg_collation AS l
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)`;
+
+export const looseCollationSql = ({ name, tenantColumn }: ReadRelation): string =>
+  `(SELECT ${looseNameSql} FROM pg_catalog.pg_attribute AS a
+     WHERE a.attrelid = ${oidOf(name)} AND a.attname = ${quoteText(tenantColumn)})`;
 
 /** The server does not describe it; null if it keeps different keys apart. */
 export async function findLooseTenant(

@@ -30,10 +30,7 @@ function readSources(config: PluginConfig): Sources {
   return { column, properties: names.map((name) => propertiesOf([name], column)) };
 }
 
-/**
- * `url` gives `url__host`. What it reads out of a column goes into `properties`.
- * @param read gives no parts for a text that has none
- */
+/** `url` gives `url__host`; out of a column, into `properties`. @param read gives no parts for a text that has none */
 function addParts({ column, properties }: Sources, read: (text: string) => Parts): Apply {
   return (row) => {
     const added = properties.flatMap((source) => {
