@@ -171,11 +171,9 @@ export async function openDeliveredSide(
   /** All that waits for its time is due, also the sweep that looks for it. */
   const hurry = async (name: string) => {
     if (foundation) await sweepSoon(foundation.producer.queues);
-    await db.query(
-      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
-              looked_back_at = looked_back_at - interval '3 hours' where export_id = $1 and late_rows_wait is null`,
-      [idOf(name)],
-    );
+    await side.sql`update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours' where export_id = ${idOf(name)}
+                and late_rows_wait is null`;
   };
 
   return {
@@ -186,7 +184,7 @@ export async function openDeliveredSide(
     async start() {
       foundation = await openFoundation(config, 'worker');
       worker = await startWorker(foundation);
-      await until(async () => (await db.query('select from receipts')).length === cases.length, {
+      await until(async () => (await side.sql`select from receipts`).length === cases.length, {
         timeoutMs: 60_000,
         message: 'all are delivered',
       });
@@ -195,10 +193,8 @@ export async function openDeliveredSide(
       for (const sql of statementsOf(each, each.event)) await source.query(sql);
     },
     async delivered(name) {
-      const [receipt] = await db.query<{ key: string; files: { key: string }[] }>(
-        `select manifest_key as key, files from receipts where export_id = $1`,
-        [idOf(name)],
-      );
+      const [receipt] = await side.sql<{ key: string; files: { key: string }[] }>`
+        select manifest_key as key, files from receipts where export_id = ${idOf(name)}`;
       const place = join(folder, name);
       const manifest = JSON.parse(await readFile(join(place, receipt?.key ?? ''), 'utf8'));
       const named: readonly { readonly key: string }[] = manifest.files;
@@ -210,10 +206,8 @@ export async function openDeliveredSide(
       return lines.map((line) => JSON.parse(line));
     },
     async snapshotOf(name) {
-      const [row] = await db.query<{ snapshot: string }>(
-        `select snapshot from receipts where export_id = $1`,
-        [idOf(name)],
-      );
+      const [row] = await side.sql<{ snapshot: string }>`
+        select snapshot from receipts where export_id = ${idOf(name)}`;
       return row?.snapshot ?? '';
     },
     async changeModel(name, changes) {
@@ -231,11 +225,10 @@ export async function openDeliveredSide(
       await until(
         async () => {
           await hurry(name);
-          const [row] = await db.query<{ isDone: boolean }>(
-            `select snapshot <> $2 and not exists (select from runs where export_id = $1 and status in ('Starting', 'Running'))
-                    as "isDone" from receipts where export_id = $1`,
-            [idOf(name), snapshot],
-          );
+          const [row] = await side.sql<{ isDone: boolean }>`
+            select snapshot <> ${snapshot} and not exists (select from runs where export_id = ${idOf(name)}
+              and status in ('Starting', 'Running'))
+                    as "isDone" from receipts where export_id = ${idOf(name)}`;
           return row?.isDone;
         },
         { timeoutMs: 60_000, everyMs: 200, message: `${name} was looked at again` },
@@ -245,10 +238,8 @@ export async function openDeliveredSide(
       return until(
         async () => {
           await hurry(name);
-          const [row] = await db.query<{ why: string | null }>(
-            `select late_rows_wait as why from receipts where export_id = $1`,
-            [idOf(name)],
-          );
+          const [row] = await side.sql<{ why: string | null }>`
+            select late_rows_wait as why from receipts where export_id = ${idOf(name)}`;
           return row?.why ?? null;
         },
         { timeoutMs: 60_000, everyMs: 200, message: `${name} waits for a person` },
@@ -260,10 +251,8 @@ export async function openDeliveredSide(
       ]);
       return until(
         async () => {
-          const [row] = await db.query<{ status: string; error: string | null }>(
-            'select status, latest_error as error from runs where id = $1',
-            [id],
-          );
+          const [row] = await side.sql<{ status: string; error: string | null }>`
+            select status, latest_error as error from runs where id = ${id}`;
           return row && ['Completed', 'Failed'].includes(row.status) ? row : null;
         },
         { timeoutMs: 60_000, message: 'the run has ended' },

@@ -149,11 +149,9 @@ describe('a dry run over delivered rows', () => {
       );
     }
     const remove = (hour: number, most: number) =>
-      api.db.query(
-        `delete from events where event = $1 and uuid in (select uuid from events where event = $1
-            and inserted_at >= $2 and inserted_at < $2::timestamptz + interval '1 hour' order by uuid limit $3)`,
-        [event, at(hour), most],
-      );
+      api.sql`delete from events where event = ${event} and uuid in (select uuid from events where event = ${event}
+            and inserted_at >= ${at(hour)} and inserted_at < ${at(hour)}::timestamptz + interval '1 hour' order by uuid
+              limit ${most})`;
     const dryRun = async (more: object = {}) => {
       const asked = { start_at: at(0), end_at: at(4), dry_run: true, ...more };
       return (await api.post(`${path}/backfill`, asked)).body;

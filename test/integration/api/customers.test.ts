@@ -55,16 +55,14 @@ describe('rows and bytes of a month', () => {
     for (const [at, project] of api.tenant.projectIds.entries()) {
       const path = `/api/projects/${project}/batch_exports`;
       const { id } = (await api.post(path, exportBody())).body;
-      await api.db.query(
-        `with made as (
+      await api.sql`with made as (
            insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-           select $1, $2, 'Completed', t, t + interval '1 hour', now()
-             from unnest(array['2024-01-31T23:00:00Z', '2024-02-01T00:00:00Z', '2024-02-29T23:00:00Z', '2024-03-01T00:00:00Z']::timestamptz[]) t
+           select ${id}, ${project}, 'Completed', t, t + interval '1 hour', now()
+             from unnest(array['2024-01-31T23:00:00Z', '2024-02-01T00:00:00Z', '2024-02-29T23:00:00Z',
+               '2024-03-01T00:00:00Z']::timestamptz[]) t
            returning id, data_interval_start, data_interval_end)
          insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
-         select $1, data_interval_start, data_interval_end, id, '[]', $3, 10, true from made`,
-        [id, project, 3_000_000_000 + at],
-      );
+         select ${id}, data_interval_start, data_interval_end, id, '[]', ${3_000_000_000 + at}, 10, true from made`;
       // Its files are still there.
       if (at === 1) await api.delete(`${path}/${id}`);
     }

@@ -91,12 +91,11 @@ describe('health', () => {
     const others = `/api/projects/${api.tenant.projectIds[1]}/batch_exports`;
     const { id } = (await api.post(others, exportBody())).body;
     const run = (ago: number, error: string) =>
-      api.db.query(
-        `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, latest_error, error_code)
-         select id, team_id, 'Running', at, at + interval '1 hour', $3 || ': It said so.', $3
-           from batch_exports, lateral (select date_trunc('hour', now(), 'UTC') - $2 * interval '1 hour' as at) t where id = $1`,
-        [id, ago, error],
-      );
+      api.sql`
+        insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, latest_error, error_code)
+         select id, team_id, 'Running', at, at + interval '1 hour', ${error} || ': It said so.', ${error}
+           from batch_exports, lateral (select date_trunc('hour', now(), 'UTC') - ${ago} * interval '1 hour' as at) t
+             where id = ${id}`;
     const read = async () => {
       const { health, health_reason: reason } = (await api.get(`${others}/${id}`)).body;
       return [health, reason];

@@ -18,13 +18,10 @@ beforeAll(async () => {
 
 /** `count` events of a project, a second apart, the last one so long ago. */
 async function insertEvents(teamId: number, event: string, count: number, agoMinutes = 1) {
-  await api.db.query(
-    `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
-     select gen_random_uuid(), $1, $2, 'user ' || n, '{"n": 9007199254740993, "half": 0.5}',
-            date_trunc('second', now()) - $4 * interval '1 minute' - ($3 - n) * interval '1 second'
-       from generate_series(1, $3::int) n`,
-    [teamId, event, count, agoMinutes],
-  );
+  await api.sql`insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
+     select gen_random_uuid(), ${teamId}, ${event}, 'user ' || n, '{"n": 9007199254740993, "half": 0.5}',
+            date_trunc('second', now()) - ${agoMinutes} * interval '1 minute' - (${count} - n) * interval '1 second'
+       from generate_series(1, ${count}::int) n`;
 }
 
 async function preview(changes: Readonly<Record<string, unknown>> = {}) {
@@ -124,10 +121,9 @@ describe('the row preview', () => {
     const [teamId] = api.tenant.projectIds;
     await insertEvents(teamId, 'deep', 1);
     const deepen = (levels: number) =>
-      api.db.query(
-        `update events set properties = (repeat('{"a":', $1) || '1' || repeat('}', $1))::jsonb where event = 'deep'`,
-        [levels],
-      );
+      api.sql`
+        update events set properties = (repeat('{"a":', ${levels}) || '1' || repeat('}', ${levels}))::jsonb
+          where event = 'deep'`;
     const shown = (transformations: boolean) =>
       preview({ transformations, destination: s3({ include_events: ['deep'] }) });
     await deepen(5_000);

@@ -243,12 +243,10 @@ describe('a run that is asked for now', () => {
 
   test('says that all is exported or has a run', async () => {
     await create({ start_at: ago(2) });
-    await api.db.query(
-      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end)
-     select id, team_id, 'Starting', $2::timestamptz + n * interval '1 hour', $2::timestamptz + (n + 1) * interval '1 hour'
-       from batch_exports, generate_series(0, 1) n where id = $1`,
-      [path.split('/').at(-1), ago(2)],
-    );
+    await api.sql`insert into runs (export_id, team_id, status, data_interval_start, data_interval_end)
+     select id, team_id, 'Starting', ${ago(2)}::timestamptz + n * interval '1 hour',
+       ${ago(2)}::timestamptz + (n + 1) * interval '1 hour'
+       from batch_exports, generate_series(0, 1) n where id = ${path.split('/').at(-1)}`;
     const { reason, backfill_id: id } = await runNow();
     expect(id).toBeNull();
     expect(reason).toContain(
@@ -268,12 +266,10 @@ describe('a run that is asked for now', () => {
   test('a snapshot has only its newest interval, once, and it supersedes those before', async () => {
     await create({ mode: 'snapshot' });
     const addRun = (status: string, from: number) =>
-      api.db.query(
-        `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-       select id, team_id, $2, $3::timestamptz, $3::timestamptz + interval '1 hour', case when $2 = 'Failed' then now() end
-         from batch_exports where id = $1`,
-        [path.split('/').at(-1), status, ago(from)],
-      );
+      api.sql`insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+       select id, team_id, ${status}, ${ago(from)}::timestamptz, ${ago(from)}::timestamptz + interval '1 hour',
+              case when ${status} = 'Failed' then now() end
+         from batch_exports where id = ${path.split('/').at(-1)}`;
     await addRun('Failed', 4);
     await addRun('Starting', 3);
     expect((await runNow()).reason).toContain('A run is in progress.');

@@ -15,15 +15,14 @@ async function insertRuns(
   count: number,
   status = 'Completed',
 ): Promise<string[]> {
-  const rows = await api.db.query<{ id: string }>(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, finished_at,
+  const rows = await api.sql<{ id: string }>`
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, finished_at,
                        records_completed, records_total_count)
-     select $1, $2, $4, t, t + interval '1 hour', now() - interval '1 day' + n * interval '1 minute',
-            case when $4 in ('Starting', 'Running') then null else now() end, 5, 5
-       from generate_series(1, $3) n, lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as t) at
-     returning id`,
-    [exportId, api.teamId, count, status],
-  );
+     select ${exportId}, ${api.teamId}, ${status}, t, t + interval '1 hour',
+       now() - interval '1 day' + n * interval '1 minute',
+            case when ${status} in ('Starting', 'Running') then null else now() end, 5, 5
+       from generate_series(1, ${count}) n, lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as t) at
+     returning id`;
   return rows.map(({ id }) => id);
 }
 

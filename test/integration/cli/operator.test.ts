@@ -66,10 +66,9 @@ test('pause, with a dry run and a question', async () => {
   expect(dry.out).toBe('pause: 3 exports of 1 customer\n');
   // A retry also exports what a pause of Sluice missed, which no number of missing intervals has.
   const pausing = (reason: string | null) =>
-    api.db.query(
-      `update batch_exports set paused = $1::text is not null, paused_reason = $1 where failing_since is not null`,
-      [reason],
-    );
+    api.sql`
+      update batch_exports set paused = ${reason}::text is not null, paused_reason = ${reason}
+        where failing_since is not null`;
   await pausing('gone');
   expect((await operator('causes', 'retry', id, '--dry-run')).out).toContain(
     '3 paused exports of them continue, and also export what the pause missed',

@@ -33,21 +33,19 @@ async function addWaiting(
   count: number,
   { backfill = false, inHours = 0 } = {},
 ): Promise<void> {
-  await side.db.query(
-    `with b as (
+  await side.sql`with b as (
        insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
-       select id, team_id, now() - interval '1 day', now(), 5, 5 from batch_exports where id = $1 and $3
+       select id, team_id, now() - interval '1 day', now(), 5, 5 from batch_exports where id = ${exportId} and ${backfill}
        returning id
      ), r as (
        insert into runs (export_id, team_id, backfill_id, data_interval_start, data_interval_end)
-       select e.id, e.team_id, (select id from b), now() - make_interval(mins => 5 * n), now() - make_interval(mins => 5 * n - 5)
-         from batch_exports e, generate_series(1, $2::int) n where e.id = $1
+       select e.id, e.team_id, (select id from b), now() - make_interval(mins => 5 * n),
+         now() - make_interval(mins => 5 * n - 5)
+         from batch_exports e, generate_series(1, ${count}::int) n where e.id = ${exportId}
        returning *
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at)
-     select id, team_id, export_id, backfill_id, data_interval_start, now() + make_interval(hours => $4) from r`,
-    [exportId, count, backfill, inHours],
-  );
+     select id, team_id, export_id, backfill_id, data_interval_start, now() + make_interval(hours => ${inHours}) from r`;
 }
 
 describe('the dispatcher', () => {

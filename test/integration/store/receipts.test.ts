@@ -176,9 +176,10 @@ describe('statements of an export', () => {
     await runAll(id);
     const lockOf = () => db.transaction((tx) => lockExport(tx, id));
     const batchExport = await lockOf();
-    const [{ organizationId } = { organizationId: '' }] = await db.query<{
+    const [{ organizationId } = { organizationId: '' }] = await side.sql<{
       organizationId: string;
-    }>('select organization_id as "organizationId" from projects where id = $1', [teamId]);
+    }>`
+      select organization_id as "organizationId" from projects where id = ${teamId}`;
     const actor = { organizationId, keyId: null };
     const interval = { start: 0, end: hourMs };
     if (!batchExport) throw new Error('no export');
@@ -189,22 +190,17 @@ describe('statements of an export', () => {
       expect(await findRemovalRequest(db, id, runId)).toEqual({
         ...{ by: 'operator', request: backfillId, shown: shownRows },
       });
-      await db.query(`delete from outbox where run_id = $1`, [runId]);
-      await db.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
-        runId,
-      ]);
-      await db.query(
-        `update backfills set status = 'Cancelled', finished_at = now() where id = $1`,
-        [backfillId],
-      );
+      await side.sql`delete from outbox where run_id = ${runId}`;
+      await side.sql`update runs set status = 'Cancelled', finished_at = now() where id = ${runId}`;
+      await side.sql`
+        update backfills set status = 'Cancelled', finished_at = now() where id = ${backfillId}`;
     }
     const [failed] = await listRuns(db, id);
     const error =
       'source.rows_missing: 9 rows are delivered, 2 rows are in the new files, and 7 delivered rows are missing there.';
-    await db.query(
-      `update runs set status = 'Failed', latest_error = $2, error_code = 'source.rows_missing' where id = $1`,
-      [failed?.id, error],
-    );
+    await side.sql`
+      update runs set status = 'Failed', latest_error = ${error}, error_code = 'source.rows_missing'
+        where id = ${failed?.id}`;
     const run = await findRun(db, id, failed?.id ?? '');
     if (!run) throw new Error('no run');
     const retry = await retryRun(context, run, 'drop', actor);

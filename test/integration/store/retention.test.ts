@@ -154,16 +154,15 @@ describe("sources of an organization's own plugins", () => {
   it('go once no plugin has had them for long, unless a run or a receipt names them', async () => {
     const { db, tenant } = side;
     const sources = ['of a run', 'of a receipt', 'of nothing', 'of another plugin', 'new'];
-    const [plugin] = await db.query<{ id: number }>(
-      `insert into plugins (name, source, organization_id) values ('Mine', 'first', $1), ('Other', 'of another plugin', $1)
-       returning id`,
-      [tenant.organizationId],
-    );
+    const [plugin] = await side.sql<{ id: number }>`
+      insert into plugins (name, source, organization_id)
+        values ('Mine', 'first', ${tenant.organizationId}), ('Other', 'of another plugin', ${tenant.organizationId})
+       returning id`;
     for (const source of sources) {
-      await db.query('update plugins set source = $2 where id = $1', [plugin?.id, source]);
+      await side.sql`update plugins set source = ${source} where id = ${plugin?.id}`;
     }
     const kept = async () =>
-      (await db.query<{ source: string }>('select source from plugin_sources')).map(
+      (await side.sql<{ source: string }>`select source from plugin_sources`).map(
         ({ source }) => source,
       );
     const { id } = await side.exportWithRuns(3);
@@ -177,7 +176,7 @@ describe("sources of an organization's own plugins", () => {
     );
     await applyRetention(side.context);
     expect(await kept()).toHaveLength(sources.length + 1);
-    await db.query(`update plugin_sources set replaced_at = replaced_at - interval '366 days'`);
+    await side.sql`update plugin_sources set replaced_at = replaced_at - interval '366 days'`;
     await applyRetention(side.context);
     expect((await kept()).sort()).toEqual(
       ['of a run', 'of a receipt', 'of another plugin', 'new'].sort(),
@@ -191,17 +190,12 @@ describe('versions of transformation configs', () => {
     const team = tenant.projectIds[0];
     const names = ['of a run', 'of a receipt', 'of nothing', 'of the config', 'new'];
     for (const [index, name] of names.entries()) {
-      await db.query(
-        `insert into transformation_versions (config_id, version, team_id, plugin, name, config, config_secrets)
-         values (1000, $1, $2, 1, $3, '{}', null)`,
-        [index + 1, team, name],
-      );
+      await side.sql`
+        insert into transformation_versions (config_id, version, team_id, plugin, name, config, config_secrets)
+         values (1000, ${index + 1}, ${team}, 1, ${name}, '{}', null)`;
     }
-    await db.query(
-      `insert into pipeline_transformation_configs (id, team_id, plugin, version, enabled, "order", config)
-       overriding system value values (1000, $1, 1, 4, true, 1, '{}')`,
-      [team],
-    );
+    await side.sql`insert into pipeline_transformation_configs (id, team_id, plugin, version, enabled, "order", config)
+       overriding system value values (1000, ${team}, 1, 4, true, 1, '{}')`;
     const { id } = await side.exportWithRuns(3);
     const [first, second] = await listRuns(db, id);
     await side.complete(await side.claim(first?.id));
@@ -213,22 +207,18 @@ describe('versions of transformation configs', () => {
     );
     const kept = async () =>
       (
-        await db.query<{ name: string }>(
-          'select name from transformation_versions where config_id = 1000',
-        )
+        await side.sql<{ name: string }>`
+          select name from transformation_versions where config_id = 1000`
       ).map(({ name }) => name);
     await applyRetention(side.context);
     expect(await kept()).toHaveLength(names.length);
-    await db.query(
-      `update transformation_versions set created_at = created_at - interval '366 days'
-        where config_id = 1000 and name <> 'new'`,
-    );
+    await side.sql`update transformation_versions set created_at = created_at - interval '366 days'
+        where config_id = 1000 and name <> 'new'`;
     await applyRetention(side.context);
     // A claim that began before the config changed may still pin it.
     expect(await kept()).toHaveLength(names.length);
-    await db.query(
-      `update transformation_versions set unused_since = unused_since - interval '61 minutes'`,
-    );
+    await side.sql`
+      update transformation_versions set unused_since = unused_since - interval '61 minutes'`;
     await applyRetention(side.context);
     expect((await kept()).sort()).toEqual(
       ['of a run', 'of a receipt', 'of the config', 'new'].sort(),

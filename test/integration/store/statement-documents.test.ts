@@ -68,11 +68,10 @@ describe('the certificate of an erasure', () => {
     const certify = () =>
       makeCertificate(context, bench.options().statements, batchExport, request);
     await expect(certify()).rejects.toThrow();
-    const intervals = await db.query<{ start: number; end: number }>(
-      `select extract(epoch from data_interval_start)::bigint * 1000 as start, extract(epoch from data_interval_end)::bigint * 1000 as end
-         from receipts where export_id = $1`,
-      [id],
-    );
+    const intervals = await side.sql<{ start: number; end: number }>`
+      select extract(epoch from data_interval_start)::bigint * 1000 as start,
+             extract(epoch from data_interval_end)::bigint * 1000 as end
+         from receipts where export_id = ${id}`;
     const value = 'user 3';
     await eraseIntervals(context, id, intervals, { column: 'distinct_id', value }, request);
     await runAll(id);
@@ -113,16 +112,16 @@ describe('the certificate of an erasure', () => {
 
 describe('the delivery record', () => {
   it('sums what the newest statements say of a month, and both checkers check it', async () => {
-    const { db, context, teamId } = side;
+    const { context, teamId } = side;
     await sweep();
-    const [sums] = await db.query<{ rows: number; intervals: number; month: string }>(
-      `select sum(rows)::bigint as rows, count(*) as intervals, to_char(data_interval_start at time zone 'UTC', 'YYYY-MM') as month
-         from receipts where export_id = $1 group by month order by month limit 1`,
-      [id],
-    );
-    const [{ organizationId } = { organizationId: '' }] = await db.query<{
+    const [sums] = await side.sql<{ rows: number; intervals: number; month: string }>`
+      select sum(rows)::bigint as rows, count(*) as intervals,
+             to_char(data_interval_start at time zone 'UTC', 'YYYY-MM') as month
+         from receipts where export_id = ${id} group by month order by month limit 1`;
+    const [{ organizationId } = { organizationId: '' }] = await side.sql<{
       organizationId: string;
-    }>('select organization_id as "organizationId" from projects where id = $1', [teamId]);
+    }>`
+      select organization_id as "organizationId" from projects where id = ${teamId}`;
     const month = sums?.month ?? '';
     const record = await makeDeliveryRecord(context, { organizationId, teamId }, month);
     const [one] = record.exports as readonly Record<string, unknown>[];

@@ -150,13 +150,10 @@ describe('delivered rows', () => {
   );
 
   it('get late ones in their own format and by their own query, whatever the export has now', async () => {
-    const { db } = open.side;
     const before = await open.snapshotOf('updated');
-    await db.query(
-      `update batch_exports set destination_config = destination_config || '{"file_format": "CSV"}',
-              dsl_query = 'SELECT id FROM updated WHERE id < 0' where id = $1`,
-      [open.idOf('updated')],
-    );
+    await open.side
+      .sql`update batch_exports set destination_config = destination_config || '{"file_format": "CSV"}',
+              dsl_query = 'SELECT id FROM updated WHERE id < 0' where id = ${open.idOf('updated')}`;
     await open.source.query(
       `insert into shop.updated select 2001, team, at, v from shop.updated where id = 190`,
     );
@@ -182,12 +179,9 @@ describe('delivered rows', () => {
   });
 
   it('wait for a person if the export has another destination now', async () => {
-    const { db } = open.side;
     const id = open.idOf('filled');
-    await db.query(
-      `update batch_exports set destination_version = destination_version + 1 where id = $1`,
-      [id],
-    );
+    await open.side.sql`
+      update batch_exports set destination_version = destination_version + 1 where id = ${id}`;
     await open.source.query(
       `insert into shop.filled select 2001, team, at, v from shop.filled where id = 190;
        delete from shop.filled where id in (191, 192)`,
@@ -196,10 +190,9 @@ describe('delivered rows', () => {
     expect(await open.untilWaits('filled')).toContain(
       `the export has another destination now than the files of the interval. The source has ${left.length} rows now, and ${count} were delivered there`,
     );
-    const logged = await db.query(
-      `select from log_entries where export_id = $1 and level = 'WARNING' and message like '%run.late_rows_wait%'`,
-      [id],
-    );
+    const logged = await open.side.sql`
+      select from log_entries where export_id = ${id} and level = 'WARNING'
+        and message like '%run.late_rows_wait%'`;
     expect(logged).toHaveLength(1);
     expect(await open.delivered('filled')).toHaveLength(count);
   });
@@ -210,11 +203,10 @@ describe('delivered rows', () => {
     await open.run(retypedKey);
     expect(await open.untilWaits(name)).toContain('id numeric instead of id bigint');
     expect(await open.verify(name)).toMatchObject({ breaches: 1, unproven: [] });
-    const [interval] = await db.query<DataInterval>(
-      `select (extract(epoch from data_interval_start) * 1000)::bigint as start,
-              (extract(epoch from data_interval_end) * 1000)::bigint as "end" from receipts where export_id = $1`,
-      [open.idOf(name)],
-    );
+    const [interval] = await open.side.sql<DataInterval>`
+      select (extract(epoch from data_interval_start) * 1000)::bigint as start,
+              (extract(epoch from data_interval_end) * 1000)::bigint as "end" from receipts
+                where export_id = ${open.idOf(name)}`;
     await acceptIntervals(db, open.idOf(name), interval ? [interval] : []);
     expect(await open.verify(name)).toMatchObject({
       breaches: 0,

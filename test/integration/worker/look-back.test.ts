@@ -132,10 +132,9 @@ describe('rows that come late', () => {
         { limit: 4, without: [], slow: [], isLong: false },
       );
     const letMinutesPass = (minutes: number) =>
-      side.db.query(
-        `update receipts set pending_checked_at = pending_checked_at - $1 * interval '1 minute', look_after = look_after - $1 * interval '1 minute'`,
-        [minutes],
-      );
+      side.sql`
+        update receipts set pending_checked_at = pending_checked_at - ${minutes} * interval '1 minute',
+          look_after = look_after - ${minutes} * interval '1 minute'`;
     const context = side.withPolicy({ lateLookbackHours: 6 });
     const look = (lookAgain: Source['lookAgain']) => {
       const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
