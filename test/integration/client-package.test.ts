@@ -8,17 +8,16 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { readFileSync, rmSync, statSync } from 'node:fs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startApiUnderTest } from '../support/api-under-test.ts';
+import { useApi } from '../support/api-under-test.ts';
 import { readDocument } from '../support/openapi.ts';
 import { projectRoot } from '../support/processes.ts';
 import { onOrders, readReadmeCalls } from '../support/readme-calls.ts';
-import { useStage } from '../support/use-stage.ts';
 
 const run = promisify(execFile);
 const source = path.join(projectRoot, 'client');
 let folder: string;
 let packed: readonly string[];
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 /** Packs the package as a release would, and installs it as a user would. */
 beforeAll(async () => {

@@ -14,10 +14,17 @@ import {
   readAll,
   recordingJournal,
 } from '../conformance/destination-suite.ts';
-import { credentials, partBytes, serverDefaults } from '../support/s3-destination.ts';
+import {
+  credentials,
+  partBytes,
+  serve,
+  serverDefaults,
+  start,
+  twoParts,
+  upload,
+} from '../support/s3-destination.ts';
 import type { Fault } from '../support/s3-server/faults.ts';
 import { type S3ServerOptions, startS3Server } from '../support/s3-server/server.ts';
-import { serve, start, twoParts, upload } from '../support/s3-under-test.ts';
 
 describe('a manifest at S3', () => {
   const put = { operation: 'PutObject' } as const;

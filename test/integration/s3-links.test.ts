@@ -13,8 +13,7 @@ import {
   recordingJournal,
 } from '../conformance/destination-suite.ts';
 import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
-import { start, upload } from '../support/s3-under-test.ts';
-import { serverDefaults } from '../support/s3-destination.ts';
+import { serverDefaults, start, upload } from '../support/s3-destination.ts';
 import type { DestinationContext, PutLease } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 

@@ -15,11 +15,10 @@ import {
   readAll,
   recordingJournal,
 } from '../conformance/destination-suite.ts';
-import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
+import { type OpenedStore, openStore, partBytes, serve, start } from '../support/s3-destination.ts';
 import type { Fault, ForeignAnswer } from '../support/s3-server/faults.ts';
 import type { OperationName } from '../support/s3-server/operations.ts';
 import type { S3Quirks } from '../support/s3-server/quirks.ts';
-import { serve, start } from '../support/s3-under-test.ts';
 
 let store: OpenedStore;
 afterEach(() => store?.close());

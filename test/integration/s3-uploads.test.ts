@@ -3,9 +3,8 @@ import { Agent as HttpAgent } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
-import { partBytes } from '../support/s3-destination.ts';
+import { partBytes, serve, start, twoParts, upload } from '../support/s3-destination.ts';
 import type { Fault, FaultEffect } from '../support/s3-server/faults.ts';
-import { serve, start, twoParts, upload } from '../support/s3-under-test.ts';
 import { until } from '../support/until.ts';
 
 const part = (effect: FaultEffect, more: Partial<Fault> = {}): Fault => ({

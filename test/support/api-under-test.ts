@@ -10,6 +10,7 @@ import { type SqlTag, sqlOf } from './sql.ts';
 import { planShop, type Shop } from './stranger-shop.ts';
 import { createKey, createTenant, type Tenant } from './tenants.ts';
 import { testApiOptions } from './test-api-options.ts';
+import { useStage } from './use-stage.ts';
 
 /** A service that can be called, and its database. */
 export interface Service {
@@ -70,6 +71,10 @@ export async function startApiUnderTest(
     await shop.drop();
   });
 }
+
+/** An API that all tests of a file, or of a group, share. */
+export const useApi = (...given: Parameters<typeof startApiUnderTest>): ApiUnderTest =>
+  useStage(() => startApiUnderTest(...given));
 
 /** A second API over the same database, with some of its options changed. */
 export async function startApiBeside(

@@ -24,6 +24,7 @@ import { type SqlTag, sqlOf } from './sql.ts';
 import { storeExport } from './store-export.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 import { until } from './until.ts';
+import { useStage } from './use-stage.ts';
 
 export const hourMs = 3_600_000;
 
@@ -128,6 +129,10 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     },
   };
 }
+
+/** A run side that all tests of a file share. */
+export const useRunSide = (...changes: Parameters<typeof openRunSide>): RunSide =>
+  useStage(() => openRunSide(...changes));
 
 /** Our own pool, as a worker opens it. */
 export function openTestPool(url: string, maxConnections = 25): Database {

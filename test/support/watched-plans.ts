@@ -1,6 +1,9 @@
 import { Client, types } from 'pg';
-import type { Sql, Transactor } from '../../src/state/store/database/database.ts';
-import { joinTransaction } from '../../src/state/store/database/database.ts';
+import {
+  joinTransaction,
+  type Sql,
+  type Transactor,
+} from '../../src/state/store/database/database.ts';
 
 /** What one statement read, also those of triggers and foreign keys. */
 export interface WatchedPlan {

@@ -2,11 +2,10 @@ import { beforeAll, expect, test } from 'vitest';
 import { mintApiKey } from '../../../src/foundation/security/api-keys.ts';
 import { isOperatorScope, scopes } from '../../../src/foundation/security/scopes.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
 import { createKey, createTenant, type Tenant } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 /** Open to all: probes show nothing about a tenant. */
 const open = ['GET /livez', 'GET /readyz', 'GET /api/signing_keys'];
@@ -21,7 +20,7 @@ let scoped: readonly Operation[];
 /** Needs the key of an operator. */
 let operators: readonly Operation[];
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   document = await readDocument(api.client);
   foreign = await createTenant(api.db);

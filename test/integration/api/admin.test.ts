@@ -3,17 +3,16 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { disabled as disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { atNight } from '../../support/nightly.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let operator: ApiClient;
 let reader: ApiClient;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   operator = await api.asOperator();
   reader = await api.asOperator(['operator:read']);

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createPostgresSource, ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
   await ensureEventsTable(api.databaseUrl);

@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { settingList } from '../../../src/foundation/domain/export-settings.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { s3, s3Defaults } from '../../support/batch-export-bodies.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 

@@ -2,17 +2,16 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { insertElements } from '../../support/page-rows.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 const hourMs = 3_600_000;
 /** The last complete hour ends here. */
 let now: number;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
   now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;

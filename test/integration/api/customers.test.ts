@@ -5,22 +5,17 @@ import { findTenantsOf } from '../../../src/main/api-process.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import {
-  type ApiUnderTest,
-  startApiBeside,
-  startApiUnderTest,
-} from '../../support/api-under-test.ts';
+import { type ApiUnderTest, startApiBeside, useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { shopModelsAt } from '../../support/stranger-shop.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let operator: ApiClient;
 let organization: string;
 let shop: Awaited<ReturnType<ApiUnderTest['shop']['open']>>;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   shop = await api.shop.open();
   await ensureEventsTable(api.databaseUrl);

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest, useApi } from '../../support/api-under-test.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
@@ -13,7 +13,7 @@ import type { Context } from '../../../src/service/use-cases/context.ts';
 import { useStage } from '../../support/use-stage.ts';
 import { until } from '../../support/until.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 async function create(changes?: Parameters<typeof api.create>[0]) {
   const made = await api.create(changes);

@@ -1,11 +1,10 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let path: string;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   path = `${api.exports}/${(await api.create()).id}`;
 });

@@ -2,13 +2,12 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { filledCounts, filledName, fillProject } from '../../support/many-exports.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await api.db.query(fillProject, [api.teamId]);
   await api.sql`vacuum analyze batch_exports`;

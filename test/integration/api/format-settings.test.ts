@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 const exportsPath = () => api.exports;
 

@@ -1,17 +1,16 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { bodyFor, textFor } from '../../support/fuzz-values.ts';
 import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 /** `npm run test:fuzz -- --runs N` sets them. */
 const runs = Number(process.env.FUZZ_RUNS ?? 200);
 const seed = Number(process.env.FUZZ_SEED ?? (Math.random() * 2 ** 31) | 0);
 let document: ApiDocument;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   document = await readDocument(api.client);
   console.log(`fuzz seed ${seed}, ${runs} requests`);

@@ -1,12 +1,11 @@
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest, useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';
 import { createKey } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 test('a trailing slash is optional, without a redirect', async () => {
   const body = await api.create();

@@ -1,12 +1,11 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 const create = (key: string, body: object = exportBody(), client = api.client) =>
   client.post(api.exports, body, { headers: { 'idempotency-key': key } });

@@ -2,13 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Type } from 'typebox';
 import { beforeAll, expect, test } from 'vitest';
-import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiBeside, useApi } from '../../support/api-under-test.ts';
 import { type ApiDocument, readDocument } from '../../support/openapi.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let document: ApiDocument;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   document = await readDocument(api.client);
 });

@@ -1,12 +1,11 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let configs: string;
 let plugins: string;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   configs = `${api.project}/pipeline_transformation_configs`;
   plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;

@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { readDocument } from '../../support/openapi.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let environment: string;
 let exports: string;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   environment = api.project.replace('/projects/', '/environments/');
   exports = `${environment}/batch_exports`;

@@ -8,10 +8,9 @@ import { ConnectionLimit } from '../../../src/rows/sources/index.ts';
 import { buildApi } from '../../../src/service/api/build-api.ts';
 import type { DescribeQuery } from '../../../src/service/api/options.ts';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 const columnsOf = (types: Readonly<Record<string, string>>) =>
   Object.entries(types).map(([name, sourceType]) => ({
@@ -51,7 +50,7 @@ let stop: () => Promise<void>;
 /** The requests that reached the source. */
 const described: string[] = [];
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await api.sql`create type mood as enum ('calm', 'cross')`;
   await api.sql`create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,

@@ -2,8 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { march, mine, refusedBodies, usefulStep } from './refused-bodies.ts';
 
 const changes = /^(PATCH|PUT)/;
@@ -11,7 +10,7 @@ const cases = Object.entries(refusedBodies).flatMap(([operation, [base, ...rows]
   rows.map(([fields, wrong, said]) => ({ operation, wrong, said, body: { ...base, ...fields } })),
 );
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 let operator: ApiClient;
 /** What the words in capitals of the operations stand for. */
 const ids: Record<string, string | number> = {};

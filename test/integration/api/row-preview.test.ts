@@ -4,14 +4,13 @@ import { loadModels } from '../../../src/main/models.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
 import { ConnectionLimit, ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await ensureEventsTable(api.databaseUrl);
 });

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { Context } from '../../../src/service/use-cases/context.ts';
@@ -14,9 +14,8 @@ import {
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
 });

@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { appendLogEntries, type LogLevel } from '../../../src/state/store/exports/log-entries.ts';
 import type { WireBody } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { useApi } from '../../support/api-under-test.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 /** Its own schedule makes no run meanwhile. */
 const createExport = async () => (await api.create({ interval: 'week' })).id;

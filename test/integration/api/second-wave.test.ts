@@ -3,11 +3,10 @@ import { beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { createAjv } from '../../../src/service/api/validation/validator.ts';
 import type { ApiAnswer } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { isNightly } from '../../support/nightly.ts';
 import { type JsonSchema, readDocument } from '../../support/openapi.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 /** Bodies with many faults of all kinds, made from the schema: what is named is corrected, and nothing else may be wrong then. */
 
@@ -84,7 +83,7 @@ const configFaults: Readonly<Record<string, readonly unknown[]>> = {
 };
 let faults: readonly (readonly [field: string, value: unknown])[];
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await ensureEventsTable(api.databaseUrl);
   const { operations, raw } = await readDocument(api.client);

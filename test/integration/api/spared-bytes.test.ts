@@ -2,14 +2,13 @@ import { get } from 'node:http';
 import { beforeAll, expect, test } from 'vitest';
 import { countExportHealths } from '../../../src/state/store/exports/export-lists.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { fillProject } from '../../support/many-exports.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 const listed = 50;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   for (let n = 0; n < listed; n += 1) {
     const made = await api.post(api.exports, exportBody({ name: `Orders of customer ${n}` }));

@@ -1,9 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 interface Definition {
   readonly query: string;
@@ -13,7 +12,7 @@ interface Definition {
   } | null;
 }
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 const createExport = async (more = {}) => {
   const body = { ...exportBody(), ...more };

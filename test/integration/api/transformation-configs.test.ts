@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let configs: string;
 
@@ -9,7 +8,7 @@ const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 const filter = { plugin: 2, order: 1, config: { events: '$pageleave' } };
 const hash = { plugin: 3, order: 2, config: { properties: 'email', salt: 'canary-salt' } };
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   configs = `${api.project}/pipeline_transformation_configs`;
 });

@@ -3,14 +3,13 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Scope } from '../../../src/foundation/security/scopes.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let lab: string;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   lab = `${api.exports}/preview`;
   await ensureEventsTable(api.databaseUrl);

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { useApi } from '../../support/api-under-test.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 interface Operation {
   readonly operationId: string;

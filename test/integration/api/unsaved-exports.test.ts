@@ -1,13 +1,12 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiBeside, useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { checkQueryOf } from '../../../src/main/api-process.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
   await ensureEventsTable(api.databaseUrl);

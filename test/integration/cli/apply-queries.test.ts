@@ -4,14 +4,14 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest, useApi } from '../../support/api-under-test.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../../src/main/connectors.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 let env: Record<string, string>;
 const folder = folderOfTests();
 

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { SMTPServer } from 'smtp-server';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest, useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { runCli } from '../../support/cli.ts';
 import { startConnectProxy } from '../../support/connect-proxy.ts';
@@ -16,9 +16,8 @@ import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { documentedAcl, startRedisWithAcl } from '../../support/redis-acl.ts';
 import { startS3Server } from '../../support/s3-server/server.ts';
 import { createKey } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 
 interface Check {
   readonly check: string;

@@ -2,16 +2,15 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { createKey } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let env: Record<string, string>;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
   env = cliEnv(api);

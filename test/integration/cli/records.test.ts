@@ -1,14 +1,13 @@
 import { beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 let env: Record<string, string>;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   await ensureEventsTable(api.databaseUrl);
   env = cliEnv(api);

@@ -3,18 +3,17 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 const run = promisify(execFile);
 const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
 let env: Record<string, string>;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
   env = cliEnv(api);
 });

@@ -12,7 +12,7 @@ import { startReceiver } from '../../support/receiver.ts';
 import { exportOfThePast, type ExportWanted, openRunSide } from '../../support/run-side.ts';
 import { disabledCodes } from '../../../src/foundation/domain/batch-export.ts';
 import { createApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useApi } from '../../support/api-under-test.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -135,7 +135,7 @@ describe('an export without a deadline', () => {
 });
 
 describe('disabled tenants', () => {
-  const api = useStage(startApiUnderTest);
+  const api = useApi();
 
   test('an operator who disables a tenant alerts no target, and a pause by Sluice does', async () => {
     const { key } = await createKey(api.db, { organizationId: null });

@@ -7,9 +7,8 @@ import {
   startBackfill,
 } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { hourMs, type RunRow } from '../../support/run-side.ts';
+import { hourMs, type RunRow, useRunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 import type { Reprocess } from '../../../src/foundation/domain/backfill.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 

@@ -2,8 +2,7 @@ import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
-import { exportOfThePast, hourMs, openRunSide } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { exportOfThePast, hourMs, openRunSide, useRunSide } from '../../support/run-side.ts';
 import {
   joinTransaction,
   type Sql,

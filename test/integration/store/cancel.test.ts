@@ -6,10 +6,9 @@ import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { emptyCommit, hourMs } from '../../support/run-side.ts';
+import { emptyCommit, hourMs, useRunSide } from '../../support/run-side.ts';
 import { beginCommit, claimRun } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;

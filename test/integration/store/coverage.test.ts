@@ -11,8 +11,7 @@ import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
-import { hourMs } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { hourMs, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide({ secondOpinionMs: 0 });
 beforeAll(() => allowBriefReceipts(side.db));

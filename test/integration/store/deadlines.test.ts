@@ -4,8 +4,7 @@ import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { checkDeadlines } from '../../../src/service/use-cases/deadlines/check-deadlines.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { type ExportWanted, hourMs } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { type ExportWanted, hourMs, useRunSide } from '../../support/run-side.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
 

@@ -6,7 +6,7 @@ import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { type DispatchRules, takeRuns } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { createTenant } from '../../support/tenants.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 

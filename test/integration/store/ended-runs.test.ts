@@ -15,9 +15,8 @@ import { beginWork } from '../../../src/state/store/files/guarded-work.ts';
 import { reportWorker, sumCapacity, sweepWorkers } from '../../../src/state/store/runs/workers.ts';
 import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
-import { emptyCommit } from '../../support/run-side.ts';
+import { emptyCommit, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 beforeEach(async () => {

@@ -4,10 +4,9 @@ import { acceptCurrentEra } from '../../../src/service/use-cases/installation/ac
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../../../src/state/store/database/eras.ts';
 import { createTestDatabase, type TestDatabase, testServer } from '../../support/database.ts';
-import { openTestPool } from '../../support/run-side.ts';
+import { openTestPool, useRunSide } from '../../support/run-side.ts';
 import { renewLeases } from '../../../src/state/store/runs/leases.ts';
 import { enqueueRuns } from '../../../src/state/store/runs/outbox.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 let database: TestDatabase;
 let db: Database;

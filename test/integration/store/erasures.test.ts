@@ -17,9 +17,8 @@ import {
   releaseRun,
 } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../../support/record-manifest.ts';
-import { hourMs } from '../../support/run-side.ts';
+import { hourMs, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 const interval = { start: 0, end: hourMs };

@@ -16,8 +16,7 @@ import {
 import { healNow } from '../../../src/state/store/healing/healing.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
-import { hourMs } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { hourMs, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide({ retry: { maxAttempts: 2, baseMs: 1, capMs: 1 }, secondOpinionMs: 0 });
 const unavailable = new SluiceError('destination.unavailable');

@@ -11,8 +11,7 @@ import {
   renewLeases,
   sweepExpiredLeases,
 } from '../../../src/state/store/runs/leases.ts';
-import { recordSent } from '../../../src/state/store/runs/runs.ts';
-import { handBackRun, recordProgress } from '../../../src/state/store/runs/runs.ts';
+import { handBackRun, recordProgress, recordSent } from '../../../src/state/store/runs/runs.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import {
   quarantineRun,
@@ -20,9 +19,8 @@ import {
   recordFault,
   releaseRun,
 } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { emptyCommit, type RunRow } from '../../support/run-side.ts';
+import { emptyCommit, type RunRow, useRunSide } from '../../support/run-side.ts';
 import { beginCommit, claimRun } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;

@@ -14,11 +14,10 @@ import {
 } from '../../../src/service/use-cases/tenants/advance-offboarding.ts';
 import { offboardTenant } from '../../../src/service/use-cases/tenants/offboard.ts';
 import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
-import { emptyCommit, exportOfThePast } from '../../support/run-side.ts';
+import { emptyCommit, exportOfThePast, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 

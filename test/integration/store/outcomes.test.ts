@@ -5,8 +5,7 @@ import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { failAttempt, hourMs } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { failAttempt, hourMs, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 const denied = new SluiceError('destination.access_denied');

@@ -13,9 +13,8 @@ import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-wa
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { beginLockedCommit } from '../../../src/state/store/runs/completions.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import { complete, hourMs } from '../../support/run-side.ts';
+import { complete, hourMs, useRunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const leaseMs = 60_000;
 const side = useRunSide();

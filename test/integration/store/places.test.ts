@@ -8,9 +8,8 @@ import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { emptyCommit } from '../../support/run-side.ts';
+import { emptyCommit, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,

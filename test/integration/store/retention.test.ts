@@ -7,9 +7,8 @@ import { findGaps, findTornTicks } from '../../../src/state/store/intervals/veri
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
-import { hourMs, listRuns } from '../../support/run-side.ts';
+import { hourMs, listRuns, useRunSide } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide({ logRetentionDays: 30, retentionDays: 365 });
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { type ClaimedRun, claimFree } from '../../../src/state/store/runs/claims.ts';
 import { claimRun } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;

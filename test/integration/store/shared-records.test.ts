@@ -17,7 +17,7 @@ import { openPorts } from '../../../src/service/worker/run-ports.ts';
 import { testServer } from '../../support/database.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { until } from '../../support/until.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;

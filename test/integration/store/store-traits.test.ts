@@ -5,8 +5,7 @@ import { retireDestination } from '../../../src/state/store/files/former-destina
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { keepNewTraits } from '../../../src/service/worker/try-store.ts';
 import { findStoreTraits, keepStoreTraits } from '../../../src/state/store/files/store-traits.ts';
-import { failAttempt } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { failAttempt, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide({ secondOpinionMs: 0 });
 

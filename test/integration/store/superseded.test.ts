@@ -5,9 +5,8 @@ import { makeHealingRuns } from '../../../src/state/store/healing/healing.ts';
 import { makeExpiringRuns } from '../../../src/state/store/intervals/kept-snapshots.ts';
 import { listLiveRuns } from '../../../src/state/store/intervals/superseded.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
-import { emptyCommit, hourMs } from '../../support/run-side.ts';
+import { emptyCommit, hourMs, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 

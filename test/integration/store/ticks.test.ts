@@ -3,8 +3,7 @@ import { jitterMs } from '../../../src/service/scheduling/jitter.ts';
 import { readNow, recordTicks } from '../../../src/state/store/intervals/ticks.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
-import { decide, hourMs, openTestPool } from '../../support/run-side.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { decide, hourMs, openTestPool, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 

@@ -13,10 +13,9 @@ import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import { collectUploads } from '../../../src/service/worker/collect-uploads.ts';
 import { contextWith, options, recordingJournal } from '../../conformance/destination-suite.ts';
-import { emptyCommit } from '../../support/run-side.ts';
+import { emptyCommit, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { DataInterval } from '../../../src/foundation/domain/time.ts';
-import { toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { type DataInterval, toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { openSchedule } from '../../../src/service/scheduling/schedule.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
@@ -15,10 +14,9 @@ import {
 import { acceptCoverage } from '../../../src/service/use-cases/exports/accept-coverage.ts';
 import { readCoverage } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { exportOfThePast } from '../../support/run-side.ts';
+import { exportOfThePast, useRunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 const at = (text: string): number => Date.parse(text);

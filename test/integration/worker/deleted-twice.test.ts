@@ -15,7 +15,7 @@ import { removeFiles } from '../../../src/service/worker/remove-files.ts';
 import { keysUnder, recordingJournal } from '../../conformance/destination-suite.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { openStore } from '../../support/s3-destination.ts';
-import { useRunSide } from '../../support/use-run-side.ts';
+import { useRunSide } from '../../support/run-side.ts';
 import { useEach } from '../../support/use-stage.ts';
 
 const side = useRunSide();
