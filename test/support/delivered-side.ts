@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { Pool } from 'pg';
 import { vi } from 'vitest';
 import { stringify } from 'yaml';
-import { readConfig } from '../../src/foundation/config/config.ts';
 import type { DataInterval } from '../../src/foundation/domain/time.ts';
 import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
@@ -147,11 +146,7 @@ export async function openDeliveredSide(
   reader.username = role;
   reader.password = 'reader';
   vi.stubEnv('READER_DATABASE_URL', reader.href);
-  const config = readConfig({
-    DATABASE_URL: side.url,
-    ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
-    LOG_LEVEL: 'silent',
-    MAX_JITTER_SECONDS: '0',
+  const config = side.workerConfig({
     SETTLE_TIMEOUT_SECONDS: '1',
     MODELS_FILE: file,
     FILE_DESTINATION_ROOT: folder,

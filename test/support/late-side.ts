@@ -1,5 +1,3 @@
-import { randomBytes } from 'node:crypto';
-import { readConfig } from '../../src/foundation/config/config.ts';
 import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
@@ -47,14 +45,7 @@ export async function openLateSide(): Promise<LateSide> {
     ...side,
     ...{ closeWorker, sweep, letTimePass },
     async start(env) {
-      const config = readConfig({
-        DATABASE_URL: side.url,
-        ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
-        LOG_LEVEL: 'silent',
-        MAX_JITTER_SECONDS: '0',
-        ...env,
-      });
-      foundation = await openFoundation(config, 'worker');
+      foundation = await openFoundation(side.workerConfig(env), 'worker');
       worker = await startWorker(foundation);
     },
     untilRuns: (exportId, wanted) =>

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { ownSteps } from '../../src/extensions/own-plugins/own-plugins.ts';
-import { readConfig } from '../../src/foundation/config/config.ts';
+import { type Config, readConfig } from '../../src/foundation/config/config.ts';
 import type { BatchExport } from '../../src/foundation/domain/batch-export.ts';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { changeSettings } from '../../src/foundation/domain/export-settings.ts';
@@ -67,6 +67,8 @@ export interface RunSide {
   firstRun(exportId: string): Promise<RunRow>;
   /** Lets the lease of a run run out now, as if its worker were long silent. */
   expireLease(runId: string): Promise<void>;
+  /** The settings of a worker over this database. */
+  workerConfig(env?: Readonly<Record<string, string>>): Config;
   /** Waits until a session of this database waits for a lock. */
   untilLocked(): Promise<unknown>;
   stop(): Promise<void>;
@@ -86,6 +88,12 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
   };
   const teamId = tenant.projectIds[0];
   const side = { db, teamId };
+  const usual = {
+    DATABASE_URL: database.url,
+    ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
+    LOG_LEVEL: 'silent',
+    MAX_JITTER_SECONDS: '0',
+  };
   const exportWithRuns = async (count: number, ofTeam = teamId) => {
     const wanted = { createdMsAgo: count * hourMs, teamId: ofTeam };
     const { id } = await createExportOfThePast(side, wanted);
@@ -116,6 +124,7 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     listRuns: (exportId) => listRuns(db, exportId),
     firstRun: (exportId) => firstRun(db, exportId),
     expireLease: (runId) => expireLease(db, runId),
+    workerConfig: (env) => readConfig({ ...usual, ...env }),
     untilLocked: () =>
       until(async () => {
         const waits = await db.query(

@@ -1,6 +1,4 @@
-import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readConfig } from '../../../src/foundation/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
@@ -13,7 +11,6 @@ import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-const key = `test:${randomBytes(32).toString('base64')}`;
 let backend: TestQueueBackend;
 let receiver: Receiver;
 let foundation: Foundation;
@@ -26,12 +23,8 @@ beforeAll(async () => {
   backend = await postgres.open(side.url);
   receiver = await startReceiver();
   await ensureEventsTable(side.url);
-  const config = readConfig({
+  const config = side.workerConfig({
     ...backend.env,
-    DATABASE_URL: side.url,
-    ENCRYPTION_KEYS: key,
-    LOG_LEVEL: 'silent',
-    MAX_JITTER_SECONDS: '0',
     ALLOWED_PRIVATE_ENDPOINTS: receiver.endpoint,
   });
   foundation = await openFoundation(config, 'worker');

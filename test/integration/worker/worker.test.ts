@@ -1,7 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readConfig } from '../../../src/foundation/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
@@ -26,7 +24,6 @@ for (const lane of queueBackends) {
     let workers: Part[];
     let locks: Client[];
     let folder: string;
-    const key = `test:${randomBytes(32).toString('base64')}`;
 
     beforeEach(async () => {
       backend = await lane.open(side.url);
@@ -47,15 +44,7 @@ for (const lane of queueBackends) {
       changed: (opened: Foundation) => Foundation = (opened) => opened,
     ): Promise<Foundation> {
       const foundation = await openFoundation(
-        readConfig({
-          ...backend.env,
-          DATABASE_URL: side.url,
-          ENCRYPTION_KEYS: key,
-          LOG_LEVEL: 'silent',
-          MAX_JITTER_SECONDS: '0',
-          RETRY_BASE_SECONDS: '0',
-          ...env,
-        }),
+        side.workerConfig({ ...backend.env, RETRY_BASE_SECONDS: '0', ...env }),
         'worker',
       );
       foundations.push(foundation);
