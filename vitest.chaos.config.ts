@@ -6,7 +6,7 @@ export default defineConfig({
     include:
       process.env.SOAK === '1'
         ? ['test/chaos/soak.ts']
-        : ['test/chaos/storm.ts', 'test/chaos/large-*.ts'],
+        : ['test/chaos/storm.ts', 'test/chaos/large-files.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 1,

@@ -131,42 +131,6 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   },
 );
 
-atNight('a run that read the rows before is waited for, by two erasures at once', async () => {
-  const { pool, tenant } = installation;
-  const [team] = tenant.projectIds;
-  await insertEvents(pool, { team, rows: 100 });
-  const id = await createS3Export(installation);
-  await installation.stopWorkers();
-  const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold@1' });
-  await backfill(installation, id);
-  await until(() => worker.output().includes('=hold'));
-  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
-
-  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
-  const hurried = await sluice('erase', ...asked, '--timeout', '1');
-  expect(hurried.code).toBe(1);
-  expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
-
-  const start = () =>
-    startBundled('clients/cli/sluice.js', ['erase', ...asked], { env: installation.env });
-  const both = [start(), start()];
-  // Nothing is there yet.
-  for (const one of both) await one.waitForLine(/^0 rows in the current files of 0 intervals/);
-  worker.kill('SIGWINCH');
-  for (const one of both) {
-    expect((await one.waitForExit(60_000)).code, one.output()).toBe(0);
-    // One may find that the other has done all.
-    expect(one.output()).toMatch(/^(Proven: of 1 interval, none|No current file has the key)/m);
-  }
-  expect(both.map((one) => one.output()).join()).toContain('Proven:');
-  const found = await sluice('erase', 'find', ...asked.slice(1));
-  expect(found.lines).toEqual([
-    '0 rows in the current files of 0 intervals. Searched the column distinct_id in 1 interval.',
-  ]);
-  expect((await readRuns(installation, id)).length).toBeGreaterThan(1);
-  await pool.query('delete from events where team_id = $1', [team]);
-});
-
 atNight('workers and the command die within a rewrite: the next waits for its file', async () => {
   const { pool, tenant, s3 } = installation;
   const [team] = tenant.projectIds;

@@ -3,7 +3,6 @@ import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
   backfill,
   createS3Export,
-  hour,
   insertEvents,
   projectPath,
   readRuns,
@@ -31,29 +30,6 @@ afterAll(async () => {
   await installation?.close();
   await silent?.close();
 });
-
-it.runIf(isNightly)(
-  'a worker with memory for one run executes them one after another, whatever its concurrency',
-  async () => {
-    const exports = await Promise.all(
-      Array.from({ length: 4 }, () =>
-        createS3Export(installation, { config: { file_format: 'Parquet', compression: 'zstd' } }),
-      ),
-    );
-    await expectLarge(exports);
-    for (const id of exports) await backfill(installation, id, hour);
-    await installation.startWorker({ WORKER_MEMORY_MB: '240', WORKER_CONCURRENCY: '4' });
-    for (const id of exports) {
-      const [run] = await untilEnded(installation, id);
-      expect(run).toMatchObject({ status: 'Completed', attempt: 1, rows: 5_000 });
-    }
-    const { rows } = await installation.pool.query(
-      `select a.id from runs a join runs b on a.id < b.id
-      where (a.started_at, a.finished_at) overlaps (b.started_at, b.finished_at)`,
-    );
-    expect(rows).toEqual([]);
-  },
-);
 
 /** Nothing is known of them: without this they would begin as small ones. */
 async function expectLarge(exportIds: readonly string[]): Promise<void> {

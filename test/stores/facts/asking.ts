@@ -97,6 +97,8 @@ export function sendPart(
 
 export interface NamedPart {
   readonly tag: string;
+  /** Absent: its place among the parts. */
+  readonly number?: number;
   readonly crc32?: string;
 }
 
@@ -107,9 +109,9 @@ export function complete(
   parts: readonly NamedPart[],
   headers: Record<string, string> = {},
 ): Promise<RawAnswer> {
-  const listed = parts.map(({ tag, crc32: sum }, index) => {
+  const listed = parts.map(({ tag, number, crc32: sum }, index) => {
     const checksum = sum === undefined ? '' : `<ChecksumCRC32>${sum}</ChecksumCRC32>`;
-    return `<Part><PartNumber>${index + 1}</PartNumber><ETag>${tag}</ETag>${checksum}</Part>`;
+    return `<Part><PartNumber>${number ?? index + 1}</PartNumber><ETag>${tag}</ETag>${checksum}</Part>`;
   });
   const body = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${listed.join('')}</CompleteMultipartUpload>`;
   return subject.raw({ method: 'POST', key, query: [['uploadId', id]], body, headers });
