@@ -7,11 +7,8 @@ import {
   isErrorCode,
   SluiceError,
 } from '../../src/foundation/domain/errors.ts';
-import { exportSettings } from '../../src/foundation/domain/export-settings.ts';
-import { toTimestampOrNull } from '../../src/foundation/domain/time.ts';
 import type { ExportMode } from '../../src/foundation/domain/export-settings.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
-import { openSchedule } from '../../src/service/scheduling/schedule.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
 import { heal } from '../../src/service/use-cases/healing/heal.ts';
 import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
@@ -28,6 +25,7 @@ import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import { markReady } from '../../src/state/store/runs/outbox.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { recordManifest } from '../support/record-manifest.ts';
+import { exportOfThePast } from '../support/run-side.ts';
 import { storeExport } from '../support/store-export.ts';
 import { openLane } from './simulate.ts';
 
@@ -100,29 +98,15 @@ export async function openHealing() {
   let [now, ids]: [number, string[]] = [began, []];
 
   async function createExports({ exportCount, endsAt, mode = 'append' }: Scenario): Promise<void> {
-    const cadence = {
-      interval: 'hour',
-      timezone: 'UTC',
-      offsetDay: null,
-      offsetHour: null,
-    } as const;
     const endAt = endsAt === undefined ? null : began + endsAt * hourMs;
     ids = [];
     for (let index = 0; index < exportCount; index += 1) {
       const id = randomUUID();
       ids.push(id);
+      const side = { db: lane.db, teamId: lane.teamIds[index % 2] ?? 0 };
       await storeExport(lane.db, {
-        ...{ id, name: `Export ${index}`, model: 'events', querySchema: null },
-        teamId: lane.teamIds[index % 2] ?? 0,
-        destination: { type: 'NoOp', config: {}, secrets: null },
-        ...{ cadence, dslQuery: null, filters: null, transformations: false, paused: false },
-        ...{ lastPausedAt: null, pausedReason: null, pausedCode: null, startAt: null },
-        endAt: toTimestampOrNull(endAt),
-        ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-        ...{ mode, keepSnapshots: null, newBase: 0, statementShows: 'digests' },
-        healForHours: exportSettings.healForHours.default,
-        lookBackHours: null,
-        schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),
+        ...(await exportOfThePast(side, { createdMsAgo: 0, endAt })),
+        ...{ id, name: `Export ${index}`, mode },
       });
     }
   }

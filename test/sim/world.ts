@@ -32,6 +32,7 @@ import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
 import { advanceBackfill, claimRun } from '../support/run-verbs.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
+import { exportOfThePast } from '../support/run-side.ts';
 import { storeExport } from '../support/store-export.ts';
 import { type Attempt, begun, type Bucket, keyOf, takeStep } from './attempt.ts';
 import { type Defect, type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
@@ -138,23 +139,8 @@ export async function createWorld(
     const teamId = lane.teamIds[index % 2];
     if (!one || !schedule || teamId === undefined) continue;
     await storeExport(lane.db, {
-      id,
-      teamId,
-      name: 'An export',
-      destination: { type: 'NoOp', config: {}, secrets: null },
-      cadence: one.cadence,
-      model: 'events',
-      dslQuery: null,
-      querySchema: null,
-      filters: null,
-      transformations: false,
-      paused: one.paused,
-      lastPausedAt: null,
-      ...{ pausedReason: null, pausedCode: null, startAt: null, endAt: null },
-      ...{ mode: 'append', keepSnapshots: null, newBase: 0, statementShows: 'digests' },
-      ...{ healForHours: 168, lookBackHours: null },
-      ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-      schedule,
+      ...(await exportOfThePast({ db: lane.db, teamId }, { paused: one.paused })),
+      ...{ id, cadence: one.cadence, schedule },
     });
   }
   return {
