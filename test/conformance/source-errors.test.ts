@@ -1,9 +1,9 @@
 /** The codes and words that errors of a real PostgreSQL become. */
 
-import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
+import { withClient } from '../support/drop-database.ts';
 import {
   type SourceCase,
   type SourceServer,
@@ -354,12 +354,8 @@ describe('a source', () => {
 
     test('names the byte that UTF-8 does not have, and blames no query', async () => {
       await other.run(`set client_encoding = 'WIN1252'`);
-      const admin = new Client({ connectionString: otherServer.url });
-      await admin.connect();
-      await admin.query(
-        `update shop.base set v = convert_from('\\x41811a', 'WIN1252') where id = 1`,
-      );
-      await admin.end();
+      const odd = `update shop.base set v = convert_from('\\x41811a', 'WIN1252') where id = 1`;
+      await withClient(otherServer.url, (client) => client.query(odd));
       await other.run('reset client_encoding');
       const refused = {
         code: 'source.unsupported',

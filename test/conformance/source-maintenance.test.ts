@@ -4,6 +4,7 @@ import { Client } from 'pg';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { findReaders } from '../../src/rows/sources/postgres/blockers.ts';
 import type { Look } from '../../src/rows/sources/postgres/live-transactions.ts';
+import { withClient } from '../support/drop-database.ts';
 import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
@@ -59,18 +60,13 @@ describe('maintenance of a source', () => {
     return { pid, done };
   }
 
-  async function isActive(condition: string): Promise<number | null> {
-    const client = new Client({ connectionString: server.url });
-    await client.connect();
-    try {
+  const isActive = (condition: string): Promise<number | null> =>
+    withClient(server.url, async (client) => {
       const { rowCount } = await client.query(
         `select from pg_stat_activity where state = 'active' and ${condition} and pid <> pg_backend_pid()`,
       );
       return rowCount;
-    } finally {
-      await client.end();
-    }
-  }
+    });
 
   const settle = (settleTimeoutMs: number) =>
     shop.source({}, { settleTimeoutMs }).settle(caseRequest().interval, never);

@@ -13,23 +13,17 @@ const never = new AbortController().signal;
 describe.skipIf(!hasPgbouncer).each(casesOf(['transaction'] as const, ['session'] as const))(
   'behind a PgBouncer that pools by %s',
   (mode) => {
-    const { server, shop } = useSourceCase();
+    const { server, shop, admin } = useSourceCase();
     let pooler: Pooler;
-    let admin: Client;
     /** Of the reader, through the pooler. */
     let pooled: { readonly connectionString: string };
 
     beforeAll(async () => {
       pooler = await startPgbouncer(server.url, mode);
       pooled = { connectionString: pooler.reach(shop.url) };
-      admin = new Client({ connectionString: server.url });
-      await admin.connect();
     });
 
-    afterAll(async () => {
-      await admin?.end();
-      await pooler?.stop();
-    });
+    afterAll(() => pooler?.stop());
 
     const atWork = async () => {
       const { rowCount } = await admin.query(

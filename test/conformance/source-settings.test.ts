@@ -1,7 +1,7 @@
 /** No setting of a role, a database or a server changes what is exported. */
 
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../src/rows/sources/postgres/session-settings.ts';
 import {
   caseRequest,
@@ -16,17 +16,7 @@ import { until } from '../support/until.ts';
 const never = new AbortController().signal;
 
 describe('a source with settings', () => {
-  const { server, shop } = useSourceCase(startSourceServer);
-  let admin: Client;
-
-  beforeAll(async () => {
-    admin = new Client({ connectionString: server.url });
-    await admin.connect();
-  });
-
-  afterAll(async () => {
-    await admin?.end();
-  });
+  const { server, shop, admin } = useSourceCase(startSourceServer);
 
   test('each setting that a role may have is pinned, or known not to change rows', async () => {
     expect(await findOpenSettings(admin, Object.keys(pinnedSettings), 'a source')).toEqual([]);

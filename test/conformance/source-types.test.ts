@@ -1,6 +1,5 @@
 /** Types of a model beside those of its table: what may differ, and what run, check and creation say. */
 
-import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { boundaryAtOrBefore, nextBoundary } from '../../src/service/scheduling/boundary.ts';
 import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
@@ -10,7 +9,7 @@ const never = new AbortController().signal;
 const typed = relation('typed');
 
 describe('the types of a source', () => {
-  const { server, shop } = useSourceCase();
+  const { shop, admin } = useSourceCase();
 
   const make = (columns: string) =>
     shop.create(`drop table if exists shop.typed; create table shop.typed as select ${columns} from shop.base;
@@ -88,8 +87,6 @@ describe('the types of a source', () => {
 
   test('a local time is read as UTC, also on days of 23 or 25 hours', async () => {
     const wall = relation('wall');
-    const admin = new Client({ connectionString: server.url });
-    await admin.connect();
     await shop.create(`create table shop.wall (id bigint primary key, team int not null, at timestamp not null, v text);
       insert into shop.wall select n, 1, timestamp '2024-03-29 00:30' + n * interval '1 hour', 'v' from generate_series(0, 24 * 7 - 1) n;
       insert into shop.wall select n, 1, timestamp '2024-10-25 00:30' + (n - 1000) * interval '1 hour', 'v' from generate_series(1000, 1000 + 24 * 7 - 1) n`);
@@ -120,7 +117,6 @@ describe('the types of a source', () => {
         expect(warnings).toEqual([expect.stringMatching(/^at is timestamp without time zone/)]);
       }
     }
-    await admin.end();
   });
 
   const ofType = /^team is .*\. A tenant column must be text, uuid or an integer type\./;

@@ -1,7 +1,7 @@
 /** Rows, columns and sessions of a real PostgreSQL. */
 
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Source } from '../../src/rows/sources/source.ts';
 import {
   caseRequest,
@@ -15,17 +15,7 @@ import { until } from '../support/until.ts';
 const never = new AbortController().signal;
 
 describe('any source', () => {
-  const { server, shop } = useSourceCase();
-  let admin: Client;
-
-  beforeAll(async () => {
-    admin = new Client({ connectionString: server.url });
-    await admin.connect();
-  });
-
-  afterAll(async () => {
-    await admin?.end();
-  });
+  const { server, shop, admin } = useSourceCase();
 
   describe('functions behind a view', () => {
     test('find operators and tables by the path of the role', async () => {

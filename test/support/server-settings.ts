@@ -123,7 +123,7 @@ type Side = 'a source' | 'our own database';
 
 /** Settings that a role may have, and that are neither pinned nor known to change nothing. */
 export async function findOpenSettings(
-  admin: Client,
+  admin: Pick<Client, 'query'>,
   pinned: readonly string[],
   side: Side,
 ): Promise<readonly string[]> {

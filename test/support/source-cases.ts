@@ -182,22 +182,40 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
   };
 }
 
-/** Declares a server with the schema `shop` for the tests of a suite. The values work from its first hook on. */
+/**
+ * Declares a server with the schema `shop` for the tests of a suite. The values work from its first hook on.
+ *
+ * @returns also a session of the superuser
+ */
 export function useSourceCase(start = useTestServer): {
   readonly server: SourceServer;
   readonly shop: SourceCase;
+  readonly admin: Pick<Client, 'query'>;
 } {
   let server: SourceServer;
   let shop: SourceCase;
+  let admin: Client;
   beforeAll(async () => {
     server = await start();
     shop = await openSourceCase(server);
+    admin = new Client({ connectionString: server.url });
+    await admin.connect();
   });
   afterAll(async () => {
+    await admin?.end();
     await shop?.close();
     await server?.stop();
   });
   const ofSuite = <T extends object>(read: () => T): T =>
-    new Proxy({} as T, { get: (_, name) => Reflect.get(read(), name) });
-  return { server: ofSuite(() => server), shop: ofSuite(() => shop) };
+    new Proxy({} as T, {
+      get: (_, name) => {
+        const value = Reflect.get(read(), name);
+        return typeof value === 'function' ? value.bind(read()) : value;
+      },
+    });
+  return {
+    server: ofSuite(() => server),
+    shop: ofSuite(() => shop),
+    admin: ofSuite(() => admin),
+  };
 }

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { testServer } from '../../support/database.ts';
+import { withClient } from '../../support/drop-database.ts';
 import {
   backfill,
   createS3Export,
@@ -56,9 +56,7 @@ const owner = () => (server?.server ?? testServer()).owner.name;
 async function asAdmin(statement: string): Promise<void> {
   const url = new URL(server?.adminUrl ?? testServer().adminUrl);
   if (server) url.pathname = '/postgres';
-  const client = new Client({ connectionString: url.href });
-  await client.connect();
-  await client.query(statement).finally(() => client.end());
+  await withClient(url.href, (client) => client.query(statement));
 }
 
 /** Makes a database from another one. No session may need the old one. */

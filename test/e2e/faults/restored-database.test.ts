@@ -1,7 +1,7 @@
-import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { createTestDatabase, testServer } from '../../support/database.ts';
+import { withClient } from '../../support/drop-database.ts';
 import { startBundled } from '../../support/processes.ts';
 import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
@@ -23,11 +23,7 @@ afterAll(async () => {
   await asAdmin(`drop database if exists ${copyName} with (force)`);
 });
 
-async function asAdmin(statement: string): Promise<void> {
-  const client = new Client({ connectionString: testServer().adminUrl });
-  await client.connect();
-  await client.query(statement).finally(() => client.end());
-}
+const asAdmin = (sql: string) => withClient(testServer().adminUrl, (client) => client.query(sql));
 
 const envOf = (url: string) => ({
   DATABASE_URL: url,
