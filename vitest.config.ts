@@ -38,8 +38,8 @@ export const atNight = [
   'test/conformance/{parquet-readers,source-maintenance,source-standby}.test.ts',
   'test/security/{answer-weights,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
-  'test/e2e/faults/{clocks,crashes,embedded-start,few-connections}.test.ts',
-  'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
+  'test/e2e/faults/{clocks,crashes,embedded-start}.test.ts',
+  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
   'test/e2e/faults/{restored-backup,restored-elements,settling,standby}.test.ts',
 ];
 

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Reconciliation } from '../../src/foundation/domain/statement.ts';
 import { copyPlace, expectRight, makeStatement } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
 import {
@@ -24,7 +25,9 @@ import { useStage } from '../support/use-stage.ts';
 
 let folder: string;
 
-const installation = useStage(() => startInstallation({ workers: 1 }));
+const installation = useStage(() =>
+  startInstallation({ workers: 1, env: { UPLOAD_STALL_SECONDS: '1' } }),
+);
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-receipts-'));
   const team = installation.tenant.projectIds[0];
@@ -185,4 +188,72 @@ atNight(
       expect(answer).toMatch(/^1: WRONG: .* is signed by /);
     }
   },
+);
+
+const headOf = async (id: string) =>
+  (await installation.client.get(`${statementsOf(id)}/head/`)).body as unknown as {
+    readonly number: number;
+    readonly put_number: number;
+    readonly put_fault: string | null;
+  };
+const keyOf = (id: string, number: number) =>
+  new RegExp(`^${id}/_sluice/statements/${number}\\.json$`);
+
+/** Makes the statement of the schedule due. @returns what it says, once it is made */
+async function stateNow(id: string): Promise<Reconciliation> {
+  const { number } = await headOf(id);
+  await installation.pool.query('update batch_exports set statement_at = now() where id = $1', [
+    id,
+  ]);
+  await until(async () => (await headOf(id)).number > number, { timeoutMs: 120_000 });
+  const { body } = await installation.client.get(`${statementsOf(id)}/${number + 1}/`);
+  return body.reconciliation as Reconciliation;
+}
+
+atNight(
+  'a list that never ends keeps no statement back, and a store that never answers no other tenant',
+  async () => {
+    const [slow, other] = [await deliver(), await deliver()];
+    const added = await installation.addTenant();
+    await installation.pool.query('update batch_exports set team_id = $2 where id = $1', [
+      other,
+      added.projectIds[0],
+    ]);
+    await installation.s3.faults.add({
+      match: { operation: 'ListObjectsV2' },
+      ...{ times: Number.POSITIVE_INFINITY, effect: { delayMs: 600_000 } },
+    });
+    const found = await stateNow(slow);
+    expect(found).toMatchObject({ state: 'not_listed', at: null });
+    expect(found.reason).toMatch(/took too long|destination/);
+    await installation.s3.faults.clear();
+    await installation.s3.faults.add({
+      match: { operation: 'PutObject', key: keyOf(slow, 2) },
+      ...{ times: Number.POSITIVE_INFINITY, effect: { halfOpen: true } },
+    });
+    await stateNow(slow);
+    await installation.pool.query('update batch_exports set statement_at = now() where id = $1', [
+      other,
+    ]);
+    const isThere = async (id: string, number: number) =>
+      (await installation.s3.objects(bucket)).some(({ key }) => keyOf(id, number).test(key));
+    await until(() => isThere(other, 1), { timeoutMs: 120_000 });
+    expect(await isThere(slow, 2)).toBe(false);
+    await until(async () => (await headOf(slow)).put_fault !== null, { timeoutMs: 120_000 });
+    await installation.s3.faults.clear();
+    await until(
+      async () => {
+        // The next try is now.
+        await installation.pool.query(
+          'update batch_exports set statement_after = now() where id = $1',
+          [slow],
+        );
+        const { number, put_number } = await headOf(slow);
+        return put_number === number;
+      },
+      { timeoutMs: 120_000, everyMs: 500 },
+    );
+    await expectRight(installation, slow);
+  },
+  600_000,
 );

@@ -3,6 +3,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../../src/state/store/database/sessions.ts';
+import { withClient } from '../../support/drop-database.ts';
 import {
   backfill,
   createS3Export,
@@ -10,9 +11,9 @@ import {
   projectPath,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { startInstallation } from '../../support/installation.ts';
+import { type QueueKind, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { isNightly } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { hasPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { startBundled } from '../../support/processes.ts';
 import { findOpenSettings } from '../../support/server-settings.ts';
@@ -22,6 +23,19 @@ import { findPostgresPrograms } from '../../support/stock-postgres.ts';
 
 const bin = findPostgresPrograms();
 const role = 'shop_exports';
+const sixHours = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T06:00:00Z' };
+
+/** What a role may open, for our tables and the rows. */
+const limited = casesOf<{ limit: number; workers: number; queue: QueueKind }>(
+  [
+    { limit: 8, workers: 2, queue: 'redis' },
+    { limit: 20, workers: 2, queue: 'postgres' },
+  ],
+  [
+    { limit: 20, workers: 2, queue: 'redis' },
+    { limit: 8, workers: 1, queue: 'postgres' },
+  ],
+);
 
 /** Each is another one than we need. */
 const hostile: Readonly<Record<string, string>> = {
@@ -77,19 +91,18 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
   /** A database of the role, and the superuser's session to it, which has none of the hostile settings. */
   async function createDatabase(
     name: string,
+    owner = role,
   ): Promise<{ readonly url: string; readonly appUrl: string }> {
-    await admin.query(`create database ${name} owner ${role} template template0`);
+    await admin.query(`create database ${name} owner ${owner} template template0`);
     const url = new URL(server.adminUrl);
     url.pathname = `/${name}`;
     const appUrl = new URL(url);
-    appUrl.username = role;
-    appUrl.password = 'app';
-    const client = new Client({ connectionString: url.href });
-    await client.connect();
-    // The installation has tables of its own, which a trigger writes.
-    await client.query(`alter default privileges grant all on tables to ${role}`);
-    await client.query(`alter default privileges grant usage on schemas to ${role}`);
-    await client.end();
+    [appUrl.username, appUrl.password] = [owner, 'app'];
+    await withClient(url.href, async (client) => {
+      // The installation has tables of its own, which a trigger writes.
+      await client.query(`alter default privileges grant all on tables to ${owner}`);
+      await client.query(`alter default privileges grant usage on schemas to ${owner}`);
+    });
     return { url: url.href, appUrl: appUrl.href };
   }
 
@@ -150,10 +163,7 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
           ),
         );
         expect(created.map(({ status }) => status)).toEqual(created.map(() => 201));
-        await backfill(installation, exportId, {
-          start: '2024-03-01T00:00:00Z',
-          end: '2024-03-01T06:00:00Z',
-        });
+        await backfill(installation, exportId, sixHours);
         const runs = await untilEnded(installation, exportId, { count: 6, timeoutMs: 90_000 });
         expect(runs.map(({ status, attempt }) => [status, attempt])).toEqual(
           runs.map(() => ['Completed', 1]),
@@ -211,4 +221,40 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
     expect(worker.output()).not.toMatch(/^ {4}at /m);
     await admin.query(`alter role ${role} reset all`);
   });
+
+  test.each(limited)(
+    '$limit connections, queue in $queue, $workers workers: slow, and nothing stops or fails',
+    async (lane) => {
+      const { limit, workers, queue } = lane;
+      if (queue === 'redis' && !ownRedisAvailable()) return;
+      const name = `few_${limited.indexOf(lane)}`;
+      await admin.query(`create role ${name} login password 'app' connection limit ${limit}`);
+      const { url, appUrl } = await createDatabase(name, name);
+      const installation = await startInstallation({
+        ...{ queue, workers, databaseUrl: url, reachedAt: () => appUrl },
+        env: { LEASE_SECONDS: '5' },
+      });
+      try {
+        const { pool, tenant } = installation;
+        const [teamId] = tenant.projectIds;
+        await insertEvents(pool, { team: teamId, rows: 600, ...sixHours });
+        const exportIds = [];
+        for (const name of ['one', 'two', 'three']) {
+          exportIds.push(await createS3Export(installation, { name }));
+        }
+        await Promise.all(exportIds.map((id) => backfill(installation, id, sixHours)));
+        for (const id of exportIds) {
+          const runs = await untilEnded(installation, id, { count: 6, timeoutMs: 120_000 });
+          const ends = runs.map(({ status, attempt }) => `${status} ${attempt}`);
+          expect(new Set(ends)).toEqual(new Set(['Completed 1']));
+        }
+        for (const { output } of installation.workers) {
+          expect(output()).not.toMatch(/an attempt failed|leases could not be renewed/);
+        }
+        await expectInvariants(installation);
+      } finally {
+        await installation.close();
+      }
+    },
+  );
 });
