@@ -20,7 +20,7 @@ import { hasReplayed } from './replay.ts';
 import { type Reader, setUpSql } from './session-settings.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 import { within } from '../../../foundation/domain/patience.ts';
-import { type ClientOptions, connectTimeoutOf, newClient } from './client.ts';
+import { type ClientOptions, connectionOf, connectTimeoutOf, newClient } from './client.ts';
 
 /** A transaction that reads no rows of an export needs these alone. */
 export interface TransactionOptions extends ConnectionOptions {
@@ -136,9 +136,7 @@ async function beginOn(
   const { silenceMs = 150_000 } = options;
   const pids: number[] = [];
   limitWork(client, options.statementTimeoutMs + silenceMs, (onEnd) => {
-    const endLook = watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, () =>
-      onEnd(noAnswer()),
-    );
+    const endLook = watchSilence(options, silenceMs, () => onEnd(noAnswer()));
     const endWatch = options.watchHeld?.({ pids: () => pids, onExcess: onEnd });
     return () => {
       endLook();
@@ -191,13 +189,6 @@ async function beginOn(
   }
 }
 
-/** When a statement without a byte makes the client look whether the server is alive. */
-interface SilenceLimits {
-  /** Until the first look, and between two looks, which also take `connectTimeoutMs` each. */
-  readonly silenceMs: number;
-  readonly lookEveryMs: number;
-}
-
 /** So many looks in a row without an answer: one may meet a server that is busy. */
 const maxUnanswered = 3;
 
@@ -205,17 +196,13 @@ const maxUnanswered = 3;
  * A frozen server, or one that is cut off without a reset, does not answer a new connection; one that sorts does. @param
  * onSilent called once, if no look was answered @returns ends the watch
  */
-function watchSilence(
-  options: ClientOptions,
-  { silenceMs, lookEveryMs }: SilenceLimits,
-  onSilent: () => void,
-): () => void {
+function watchSilence(options: ClientOptions, silenceMs: number, onSilent: () => void): () => void {
   let isOver = false;
   let unanswered = 0;
   const look = async () => {
     unanswered = (await answers(options)) ? 0 : unanswered + 1;
     if (isOver) return;
-    if (unanswered < maxUnanswered) timer = setTimeout(look, lookEveryMs);
+    if (unanswered < maxUnanswered) timer = setTimeout(look, silenceMs / 5);
     else onSilent();
   };
   let timer = setTimeout(look, silenceMs);
@@ -234,8 +221,6 @@ async function answers(options: ClientOptions) {
     () => true,
   );
   const isAnswered = await within(connectTimeoutOf(options), connected, false);
-  (
-    client as unknown as { connection: { stream: { destroy(): void } } }
-  ).connection.stream.destroy();
+  connectionOf(client).stream.destroy();
   return isAnswered;
 }

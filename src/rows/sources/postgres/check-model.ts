@@ -127,9 +127,12 @@ export async function checkModel(
   return { findings, plan };
 }
 
-/** @throws SluiceError `model.key_not_unique` */
+/** Looks at the first rows only: a run looks at all. @throws SluiceError `model.key_not_unique` */
 async function refuseRepeatedKey(client: pg.Client, model: Model, signal: AbortSignal) {
-  if (!(await hasKeyTwice(client, model, signal))) return;
+  const columns = [model.tenantColumn, ...model.keyColumns].map(quoteName).join(', ');
+  const rows = `SELECT ${columns} FROM ${relationOf(model)} LIMIT 1000000`;
+  const sql = `SELECT true AS twice FROM (${rows}) AS "first" GROUP BY ${columns} HAVING pg_catalog.count(*) > 1 LIMIT 1`;
+  if ((await query(client, sql, signal)).length === 0) return;
   const keys = model.keyColumns.join(', ');
   const remedy = `Name key_columns that a unique index covers, together with ${model.tenantColumn}`;
   throw new SluiceError('model.key_not_unique', `two rows have the same ${keys}. ${remedy}`);
@@ -165,12 +168,12 @@ function namesOf(model: Model): readonly string[] {
   const plain = model.columns.filter(({ expression }) => expression === null);
   const used = [
     model.tenantColumn,
-    ...(model.intervalColumn === null ? [] : [model.intervalColumn]),
+    model.intervalColumn,
     ...model.keyColumns,
-    ...(model.eventColumn === null ? [] : [model.eventColumn]),
+    model.eventColumn,
     ...plain.map(({ name }) => name),
   ];
-  return [...new Set(used)];
+  return [...new Set(used)].filter((name) => name !== null);
 }
 
 /** Reports every missing right at once: of the role, and of the owners of views. */
@@ -226,14 +229,6 @@ async function checkIndexes(
         : '';
   tell('warning', `No unique index covers ${keys} within a project.${advice}`);
   return false;
-}
-
-/** Looks at the first rows only: a run looks at all. */
-async function hasKeyTwice(client: pg.Client, model: Model, signal: AbortSignal): Promise<boolean> {
-  const columns = [model.tenantColumn, ...model.keyColumns].map(quoteName).join(', ');
-  const rows = `SELECT ${columns} FROM ${relationOf(model)} LIMIT 1000000`;
-  const sql = `SELECT true AS twice FROM (${rows}) AS "first" GROUP BY ${columns} HAVING pg_catalog.count(*) > 1 LIMIT 1`;
-  return (await query(client, sql, signal)).length === 1;
 }
 
 /** Describes and plans the statement that an export runs. @returns the steps of the plan */
@@ -314,25 +309,19 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-interface PlanReading {
-  /** Lines such as `Index Scan using orders_by_time`, without repeats. */
-  readonly steps: readonly string[];
-  readonly wholeRelations: readonly string[];
-  /** The condition of each index use; empty if it walks the whole index. */
-  readonly conditions: readonly string[];
-}
-
-function readPlan(root: PlanNode): PlanReading {
+function readPlan(root: PlanNode) {
   const nodes = flatten(root).filter((node) => node['Relation Name'] ?? node['Index Name']);
   const steps = nodes.map((node) => {
     const index = node['Index Name'];
     return `${node['Node Type']} ${index ? `using ${index}` : `on ${node['Relation Name']}`}`;
   });
   return {
+    /** Lines such as `Index Scan using orders_by_time`. */
     steps: [...new Set(steps)],
     wholeRelations: nodes
       .filter((node) => /Seq Scan$/.test(node['Node Type']))
       .map((node) => node['Relation Name'] ?? ''),
+    /** Of each index use; empty if it walks the whole index. */
     conditions: nodes
       .filter((node) => node['Index Name'] !== undefined)
       .map((node) => node['Index Cond'] ?? ''),

@@ -138,7 +138,7 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
   const { stream } = connectionOf(client);
   const facts = factsOf(client);
   if (stream.destroyed || facts.cancel) return;
-  const { processID, secretKey } = client as unknown as BackendKey;
+  const { processID, secretKey, ssl, sslNegotiation } = client as unknown as SessionFacts;
   if (processID === null || secretKey === null) {
     stream.destroy();
     return;
@@ -162,7 +162,6 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
     clearTimeout(timer);
     cut();
   });
-  const { ssl, sslNegotiation } = client as unknown as TlsChoice;
   // The other side ends it once it has the request: a pooler that sees an end before drops it.
   if (!ssl) socket.write(request);
   else if (sslNegotiation === 'direct')
@@ -174,12 +173,6 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
       else socket.destroy();
     });
   }
-}
-
-/** Makes the TLS options of the client of pg. */
-interface TlsChoice {
-  readonly ssl: boolean | ConnectionOptionsOfTls;
-  readonly sslNegotiation: string;
 }
 
 /** The key of a request may end any statement of its session, so it goes only to the server that the client trusts. */
@@ -208,9 +201,12 @@ function encrypt(
 
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
-interface BackendKey {
+/** The client of pg has them, and its types do not. */
+interface SessionFacts {
   readonly processID: number | null;
   readonly secretKey: number | null;
+  readonly ssl: boolean | ConnectionOptionsOfTls;
+  readonly sslNegotiation: string;
 }
 
 /** The code of the protocol's CancelRequest, which uses its own connection without login. */

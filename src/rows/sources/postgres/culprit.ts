@@ -207,9 +207,7 @@ async function refine(
 const longestSearchMs = 20_000;
 
 /** Who waits for the error has waited for the failed statement too. */
-function searchOptions<Options extends { readonly statementTimeoutMs: number }>(
-  options: Options,
-): Options {
+function searchOptions(options: SnapshotOptions): SnapshotOptions {
   const statementTimeoutMs = Math.min(longestSearchMs, Math.ceil(options.statementTimeoutMs / 4));
   return { ...options, statementTimeoutMs };
 }

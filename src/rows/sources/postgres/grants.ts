@@ -6,21 +6,17 @@ import { findDeniedRights } from './denied-right.ts';
 import { readRelationOf } from './plan.ts';
 import { findMissingSettleRights } from './settle-rights.ts';
 
-interface Grants {
-  readonly role: string;
-  /** The role can log in already: only then is known what else it lacks. */
-  readonly isReached: boolean;
-  readonly statements: readonly string[];
-}
-
 const patienceMs = 10_000;
 
-/** It may have some already. @param isPaired whether the server is a standby, or the primary of one */
+/**
+ * The role may have some already; only if it can log in is known what else it lacks.
+ * @param isPaired whether the server is a standby, or the primary of one
+ */
 export async function findGrants(
   connectionString: string,
   models: readonly Model[],
   { onlyColumns, isPaired }: { readonly onlyColumns: boolean; readonly isPaired: boolean },
-): Promise<Grants> {
+) {
   const signal = AbortSignal.timeout(patienceMs);
   const address = {
     connectionString,
@@ -79,17 +75,17 @@ function statementsFor(
 }
 
 function columnsOf(model: Model): readonly string[] {
-  return [
-    ...new Set([
-      model.tenantColumn,
-      ...(model.intervalColumn === null ? [] : [model.intervalColumn]),
-      ...model.keyColumns,
-      ...(model.eventColumn === null ? [] : [model.eventColumn]),
-      ...(model.changes ? [model.changes.versionColumn] : []),
-      ...(model.changes?.deletes.kind === 'column' ? [model.changes.deletes.column] : []),
-      ...model.columns.flatMap(({ name, expression }) =>
-        expression === null ? [name] : columnsOfExpression(expression),
-      ),
-    ]),
+  const { changes } = model;
+  const named = [
+    model.tenantColumn,
+    model.intervalColumn,
+    ...model.keyColumns,
+    model.eventColumn,
+    changes?.versionColumn,
+    changes?.deletes.kind === 'column' ? changes.deletes.column : null,
+    ...model.columns.flatMap(({ name, expression }) =>
+      expression === null ? [name] : columnsOfExpression(expression),
+    ),
   ];
+  return [...new Set(named)].filter((name) => name != null);
 }

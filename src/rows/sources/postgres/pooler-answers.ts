@@ -1,11 +1,5 @@
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 
-interface PoolerAnswer {
-  readonly code: ErrorCode;
-  /** Without the words of the pooler, unless they are known to name no hosts. */
-  readonly detail: string;
-}
-
 const refusedByServer =
   /(server login failed|cached error).*(password|authentication|SCRAM|pg_hba|role|user|does not exist|not permitted)/i;
 
@@ -105,8 +99,8 @@ const answers: readonly (readonly [RegExp, ErrorCode, string])[] = [
   ],
 ];
 
-/** Null: a server said it, or a pooler in words that are not known. */
-export function poolerAnswerOf(state: string, message: string): PoolerAnswer | null {
+/** Null: a server said it, or a pooler in words that are not known. The detail names no hosts. */
+export function poolerAnswerOf(state: string, message: string) {
   if (state !== '08P01' && !(state === 'XX000' && /^Max/.test(message))) return null;
   for (const [words, code, text] of answers) {
     const [found, name = ''] = words.exec(message) ?? [];

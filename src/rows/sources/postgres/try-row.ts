@@ -8,12 +8,6 @@ import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { type PlanSelect, readRelationOf } from './plan.ts';
 
-interface FoundRow {
-  readonly tenantKey: string;
-  /** The time in its interval column, in milliseconds; null without such a column. */
-  readonly at: number | null;
-}
-
 /** In seconds. */
 const searchSeconds = 8;
 
@@ -60,13 +54,14 @@ export async function tryRow(
   }
 }
 
+/** Its time is in milliseconds, null without an interval column. */
 async function findNewestRow(
   options: SnapshotOptions,
   model: Model,
   tenantKey: string,
   ofOthers: boolean,
   signal: AbortSignal,
-): Promise<FoundRow | string | null> {
+) {
   const column = (name: string) => `source.${quoteName(name)}`;
   const { intervalColumn } = model;
   const at =
