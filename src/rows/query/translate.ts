@@ -1,9 +1,19 @@
+import {
+  binaryOperators,
+  castTypes,
+  comparisons,
+  forms,
+  likeOperators,
+  unaryOperators,
+} from './allow-list.ts';
 import { Bounds } from './bounds.ts';
-import type { Expression } from './expression.ts';
-import { refuseMovingTime } from './moving-time.ts';
+import { binary, type CastType, type Expression } from './expression.ts';
+import { functions } from './functions.ts';
+import { isTime, refuseMovingTime } from './moving-time.ts';
 import {
   isFields,
   listOf,
+  namesIn,
   offsetOf,
   onlyFields,
   type TaggedNode,
@@ -11,9 +21,7 @@ import {
   wordsFor,
 } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
-import { translateArray, translateCall, translateCast, translateForm } from './translate-call.ts';
 import { type Scope, type Translate, translateColumn } from './translate-column.ts';
-import { translateOperator } from './translate-operator.ts';
 
 const maxDepth = 100;
 const maxNodes = 2_000;
@@ -175,4 +183,201 @@ function translateSubscript(node: TaggedNode, translate: Translate): Expression 
     return translate.part(index.fields.uidx);
   });
   return { kind: 'subscript', operand: translate.part(node.fields.arg), indexes };
+}
+
+const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
+  ['AEXPR_BETWEEN', 'BETWEEN'],
+  ['AEXPR_NOT_BETWEEN', 'NOT BETWEEN'],
+  ['AEXPR_BETWEEN_SYM', 'BETWEEN SYMMETRIC'],
+  ['AEXPR_NOT_BETWEEN_SYM', 'NOT BETWEEN SYMMETRIC'],
+]);
+
+const fieldNames = ['kind', 'name', 'lexpr', 'rexpr', 'rexpr_list_start', 'rexpr_list_end'];
+
+/** As PostgreSQL parses them (A_Expr): IN, BETWEEN and LIKE too. */
+function translateOperator(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, fieldNames, translate.offset);
+  const { kind, lexpr, rexpr } = node.fields;
+  const operator = operatorName(node.fields.name, translate.offset);
+  const joined = (name: string) => binary(translate.part(lexpr), name, translate.part(rexpr));
+  const between = betweenKeywords.get(kind);
+  if (between) {
+    const [low, high] = itemsOf(rexpr, translate);
+    if (!low || !high) throw refuseOperator(between, translate.offset);
+    return { kind: 'between', keyword: between, operand: translate.part(lexpr), low, high };
+  }
+  switch (kind) {
+    case 'AEXPR_OP':
+      if (!(lexpr === undefined ? unaryOperators : binaryOperators).has(operator)) {
+        throw refuseOperator(operator, translate.offset);
+      }
+      if (lexpr !== undefined) return joined(operator);
+      return { kind: 'unary', operator, operand: translate.part(rexpr) };
+    case 'AEXPR_OP_ANY':
+    case 'AEXPR_OP_ALL':
+      if (!comparisons.has(operator)) throw refuseOperator(operator, translate.offset);
+      return {
+        kind: 'quantified',
+        operator,
+        quantifier: kind === 'AEXPR_OP_ANY' ? 'ANY' : 'ALL',
+        left: translate.part(lexpr),
+        right: translate.part(rexpr),
+      };
+    case 'AEXPR_DISTINCT':
+    case 'AEXPR_NOT_DISTINCT':
+      if (operator !== '=') throw refuseOperator(operator, translate.offset);
+      return joined(kind === 'AEXPR_DISTINCT' ? 'IS DISTINCT FROM' : 'IS NOT DISTINCT FROM');
+    case 'AEXPR_NULLIF':
+      return {
+        kind: 'form',
+        name: 'NULLIF',
+        arguments: [translate.part(lexpr), translate.part(rexpr)],
+      };
+    case 'AEXPR_IN':
+      if (operator !== '=' && operator !== '<>') throw refuseOperator(operator, translate.offset);
+      return {
+        kind: 'in',
+        negated: operator === '<>',
+        operand: translate.part(lexpr),
+        items: itemsOf(rexpr, translate),
+      };
+    case 'AEXPR_LIKE':
+    case 'AEXPR_ILIKE': {
+      const like = likeOperators.get(operator);
+      if (!like) throw refuseOperator(operator, translate.offset);
+      return joined(like);
+    }
+    case 'AEXPR_SIMILAR':
+      throw refuseOperator('SIMILAR TO', translate.offset);
+    default:
+      throw refuseOperator(String(kind), translate.offset);
+  }
+}
+
+/** With a schema it could be any user's operator. */
+function operatorName(name: unknown, offset: number): string {
+  const [operator, ...more] = namesIn(name);
+  if (typeof operator === 'string' && more.length === 0) return operator;
+  const message = 'Write the operator without OPERATOR() and a schema.';
+  throw new RefusedPart('OPERATOR()', offset, message);
+}
+
+function itemsOf(list: unknown, translate: Translate): readonly Expression[] {
+  const node = untag(list, translate.offset);
+  if (node.tag !== 'List') throw refuseOperator(node.tag, translate.offset);
+  onlyFields(node, ['items'], translate.offset);
+  return listOf(node.fields.items).map(translate.part);
+}
+
+function refuseOperator(operator: string, offset: number): RefusedPart {
+  return new RefusedPart(`operator ${operator}`, offset, 'is not supported.');
+}
+
+const aggregates: ReadonlySet<string> = new Set(
+  (
+    'count sum avg min max array_agg string_agg bool_and bool_or every any_value stddev variance ' +
+    'json_agg jsonb_agg json_object_agg jsonb_object_agg percentile_cont percentile_disc mode'
+  ).split(' '),
+);
+
+function translateCall(node: TaggedNode, translate: Translate): Expression {
+  const { offset } = translate;
+  const name = functionName(node.fields.funcname, offset);
+  const allowed = functions.get(name);
+  if (!allowed) {
+    if (!aggregates.has(name))
+      throw new RefusedPart(`function ${name}`, offset, 'is not supported.');
+    const message = 'is not supported: export queries cannot aggregate.';
+    throw new RefusedPart(`aggregate ${name}`, offset, message);
+  }
+  onlyFields(node, ['funcname', 'args', 'funcformat'], offset);
+  const args = listOf(node.fields.args).map(translate.part);
+  const [min, max] = allowed.arguments;
+  if (args.length < min || args.length > max) {
+    const expected = min === max ? `${min}` : `${min} to ${max}`;
+    const message = `${name} takes ${expected} arguments, not ${args.length}.`;
+    throw new RefusedPart(`function ${name}`, offset, message);
+  }
+  const wrong = allowed.refuse?.(args);
+  if (wrong) throw new RefusedPart(`function ${name}`, offset, `${name} ${wrong}.`);
+  return { kind: 'call', name, arguments: args };
+}
+
+function translateCast(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['arg', 'typeName'], translate.offset);
+  const type = readType(node.fields.typeName, translate.offset);
+  const operand = translate.part(node.fields.arg);
+  const isFixed = isLiteral(operand) || isTime(operand, translate.scope);
+  if (isFixed || castTypes.get(type.name)?.temporal !== true)
+    return { kind: 'cast', operand, type };
+  if (!type.array) return { kind: 'cast', operand, type, readsTime: true };
+  const message = 'is not supported for a value of a row. Cast its elements one by one.';
+  throw new RefusedPart(`type ${type.name}[]`, translate.offset, message);
+}
+
+/** Is it the same in each row? */
+function isLiteral(expression: Expression): boolean {
+  const { kind } = expression;
+  if (kind === 'array') return expression.items.every(isLiteral);
+  return kind === 'string' || kind === 'number' || kind === 'keyword';
+}
+
+function translateForm(name: string, args: unknown, translate: Translate): Expression {
+  if (!forms.has(name)) {
+    throw new RefusedPart(name, translate.offset, 'is not supported.');
+  }
+  return { kind: 'form', name, arguments: listOf(args).map(translate.part) };
+}
+
+function translateArray(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['elements', 'list_start', 'list_end'], translate.offset);
+  return { kind: 'array', items: listOf(node.fields.elements).map(translate.part) };
+}
+
+function functionName(list: unknown, offset: number): string {
+  const names = namesIn(list);
+  // The parser adds `pg_catalog` to functions with a syntax of their own (EXTRACT, TRIM).
+  const [name, ...more] = names[0] === 'pg_catalog' ? names.slice(1) : names;
+  if (typeof name === 'string' && more.length === 0) return name;
+  const construct = `function ${names.join('.')}`;
+  throw new RefusedPart(construct, offset, 'Write the function without a schema.');
+}
+
+function readType(typeName: unknown, offset: number): CastType {
+  if (!isFields(typeName)) throw new RefusedPart('cast', offset, 'Name a type.');
+  const place = typeof typeName.location === 'number' ? typeName.location : offset;
+  onlyFields(
+    { tag: 'TypeName', fields: typeName },
+    ['names', 'typmods', 'typemod', 'arrayBounds'],
+    place,
+  );
+  const names = namesIn(typeName.names);
+  const [name, ...more] = names[0] === 'pg_catalog' ? names.slice(1) : names;
+  const allowed = typeof name === 'string' && more.length === 0 ? castTypes.get(name) : undefined;
+  const bounds = listOf(typeName.arrayBounds);
+  if (!allowed || typeof name !== 'string' || bounds.length > 1) {
+    const written = [name, ...more].join('.');
+    const construct = `type ${written}${'[]'.repeat(bounds.length)}`;
+    throw new RefusedPart(construct, place, 'is not supported.');
+  }
+  const modifiers = listOf(typeName.typmods).map((node) => readModifier(node, name, place));
+  if (modifiers.some((value, index) => value < 0 || value > (allowed.modifiers[index] ?? -1))) {
+    const message =
+      name === 'interval'
+        ? `Write the unit of an interval inside its quotes, without fields and precision: interval '1 day'.`
+        : `The type ${name} does not take (${modifiers.join(', ')}).`;
+    throw new RefusedPart(`type ${name}`, place, message);
+  }
+  return { name, modifiers, array: bounds.length === 1 };
+}
+
+function readModifier(node: unknown, name: string, offset: number): number {
+  const { tag, fields } = untag(node, offset);
+  const value = tag === 'A_Const' && isFields(fields.ival) ? (fields.ival.ival ?? 0) : null;
+  if (typeof value === 'number') return value;
+  throw new RefusedPart(
+    `type ${name}`,
+    offset,
+    `Use whole numbers in the parentheses after ${name}.`,
+  );
 }

@@ -1,9 +1,10 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
+import type { ModelTenant } from '../../../foundation/domain/tenant-key.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
+import { quoteName, quoteNameIfNeeded, quoteText } from '../../query/print.ts';
 import { describeSql, explainSql, relationOf } from '../../query/select.ts';
-import { quoteName, quoteNameIfNeeded } from '../../query/print.ts';
 import { inSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
 import { findChangeWarnings } from './check-changes.ts';
@@ -11,10 +12,10 @@ import { columnTypeOf } from './column-types.ts';
 import { describeColumns, query } from './connection.ts';
 import { findDeniedRights } from './denied-right.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
-import { findRefusal } from './refusal.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
+import { findRefusal } from './refusal.ts';
 import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
 import { judgeTenantColumn, type ModelFinding } from './tenant-column.ts';
 
@@ -330,4 +331,38 @@ function readPlan(root: PlanNode) {
 
 function flatten(node: PlanNode): readonly PlanNode[] {
   return [node, ...(node.Plans ?? []).flatMap(flatten)];
+}
+
+const quick = {
+  ...options,
+  connectTimeoutMs: 5_000,
+  statementTimeoutMs: 5_000,
+  idleTimeoutMs: 10_000,
+};
+
+/** @returns null if the relation or its column is not there */
+export async function findTenant(
+  connectionString: string,
+  model: Model,
+  tenantKey: string,
+  signal: AbortSignal,
+): Promise<ModelTenant | null> {
+  const address = { ...quick, connectionString };
+  const column = model.tenantColumn;
+  const found = await inSnapshot(address, tenantKey, null, signal, async (client) =>
+    (await findRelation(client, model, signal))?.columns.get(column),
+  );
+  if (!found) return null;
+  const { finding } = judgeTenantColumn({ name: column, ...found }, [tenantKey]);
+  const facts = { model: model.name, column, type: found.typeName };
+  if (finding !== null) return { ...facts, isPossible: false, hasRows: false };
+  const sql = `SELECT 1 AS one FROM ${relationOf(model)} AS source
+    WHERE source.${quoteName(column)} = ${quoteText(tenantKey)} LIMIT 1`;
+  const rows = await inSnapshot(address, tenantKey, readRelationOf(model), signal, (client) =>
+    query(client, sql, signal),
+  ).catch((error: unknown) => {
+    if (toSourceError(error).code === 'source.timeout') return null;
+    throw error;
+  });
+  return { ...facts, isPossible: true, hasRows: rows && rows.length > 0 };
 }
