@@ -173,13 +173,13 @@ export class PluginProcess {
   async #look(): Promise<void> {
     const { pid } = this.#child;
     if (pid === undefined || this.#ended) return;
-    const [cpuMs, residentBytes] = [readCpuMs(pid), readResidentBytes(pid)];
-    if (residentBytes > processMemoryMib(this.#limits) * 1024 ** 2) {
+    const cpuMs = readCpuMs(pid);
+    if ((readBytes(pid, 'VmRSS') ?? 0) > processMemoryMib(this.#limits) * 1024 ** 2) {
       this.#end(new SandboxError('memory', this.#describeMemory()));
     }
-    if (cpuMs !== null && needsCpu(cpuMs, this.#extendedAtMs)) {
+    if (cpuMs !== null && cpuMs - this.#extendedAtMs > (orphanSeconds * 1_000) / 2) {
       this.#extendedAtMs = cpuMs;
-      await extendCpu(pid, cpuMs);
+      await setLimits(pid, [`--cpu=${Math.ceil(cpuMs / 1_000) + orphanSeconds}:`]);
     }
     const [pending] = this.#pending;
     if (pending) this.#judgeTime(pending, cpuMs);
@@ -289,7 +289,7 @@ export async function confine(pid: number, memoryMib: number): Promise<boolean> 
   // If the machine is out of memory, the kernel ends this process before the worker.
   await writeFile(`/proc/${pid}/oom_score_adj`, '1000').catch(() => {});
   yieldToParent(pid);
-  const dataBytes = readDataBytes(pid);
+  const dataBytes = readBytes(pid, 'VmData');
   if (dataBytes === null) return false;
   const data = dataBytes + (memoryMib + spareMib) * 1024 ** 2;
   const limits = ['--nofile=0:0', '--nproc=0:0', '--core=0:0', `--data=${data}:${data}`];
@@ -314,16 +314,6 @@ function readCpuMs(pid: number): number | null {
   return Number.isFinite(ticks) ? ticks * 10 : null;
 }
 
-/** Lets a process that has used this much run on. */
-async function extendCpu(pid: number, usedMs: number): Promise<void> {
-  await setLimits(pid, [`--cpu=${Math.ceil(usedMs / 1_000) + orphanSeconds}:`]);
-}
-
-/** Checked against what it had at the last extension. */
-function needsCpu(usedMs: number, extendedAtMs: number): boolean {
-  return usedMs - extendedAtMs > (orphanSeconds * 1_000) / 2;
-}
-
 /** The kernel answers from memory: a thread of the pool would take a hundred times as long. */
 function readProcess(pid: number, file: 'stat' | 'status'): string {
   try {
@@ -333,16 +323,10 @@ function readProcess(pid: number, file: 'stat' | 'status'): string {
   }
 }
 
-function readDataBytes(pid: number): number | null {
-  const text = readProcess(pid, 'status');
-  const kib = /^VmData:\s+(\d+) kB/m.exec(text)?.[1];
+/** Resident memory, or that of data; null if the system does not say. */
+function readBytes(pid: number, field: 'VmRSS' | 'VmData'): number | null {
+  const kib = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(readProcess(pid, 'status'))?.[1];
   return kib === undefined ? null : Number(kib) * 1024;
-}
-
-/** Resident memory; 0 if the system does not say. */
-function readResidentBytes(pid: number): number {
-  const text = readProcess(pid, 'status');
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
 }
 
 function setLimits(pid: number, limits: readonly string[]): Promise<boolean> {

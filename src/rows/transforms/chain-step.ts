@@ -43,19 +43,6 @@ export interface StepTally {
   readonly errors: readonly StepErrors[];
 }
 
-function addErrors(
-  errors: Map<string, StepErrors>,
-  reason: string,
-  rows: number,
-  keyOf: () => RowKey,
-): void {
-  const isKnown = errors.has(reason) || errors.size < maxKinds - 1;
-  const kind = isKnown ? reason : 'Other errors.';
-  const tally = errors.get(kind);
-  const firstKey = tally?.firstKey ?? keyOf();
-  errors.set(kind, { reason: kind, rows: (tally?.rows ?? 0) + rows, firstKey });
-}
-
 /**
  * Its id; it had errors in more rows than its config allows. Null if none had. Ask at its end.
  * @param besides rows of the interval that did not reach the chain, and count as rows without errors
@@ -167,7 +154,10 @@ export class ChainStep implements StepTally {
 
   #countError(reason: string, keyOf: () => RowKey): void {
     this.#counters.errored += 1;
-    addErrors(this.#errors, reason, 1, keyOf);
+    const isKnown = this.#errors.has(reason) || this.#errors.size < maxKinds - 1;
+    const kind = isKnown ? reason : 'Other errors.';
+    const { rows = 0, firstKey = keyOf() } = this.#errors.get(kind) ?? {};
+    this.#errors.set(kind, { reason: kind, rows: rows + 1, firstKey });
   }
 }
 

@@ -1,10 +1,4 @@
-import {
-  type ChainColumns,
-  ChainStep,
-  findExcess,
-  type RowKey,
-  type Watcher,
-} from './chain-step.ts';
+import { type ChainColumns, ChainStep, type RowKey, type Watcher } from './chain-step.ts';
 import { JsonObject, jsonNull, textOf } from './json.ts';
 import { RowError } from './effort.ts';
 import type { BatchStep, KeyedRow, RowStep, Step, StepResult } from './step.ts';
@@ -173,9 +167,9 @@ export class Chain {
   ): Promise<Judge> {
     const { step, judge, last: before } = stretch;
     const givenAt = performance.now();
-    const hasLeft = (known: undefined | Row | Left) =>
-      known !== undefined && !(known instanceof JsonObject);
-    const rows = now.filter((known) => !hasLeft(known)).length;
+    const isThere = (known: undefined | Row | Left) =>
+      known === undefined || known instanceof JsonObject;
+    const rows = now.filter(isThere).length;
     const keyOf = (row: Row) => this.#keyText(row);
     const inside = function* (): Generator<KeyedRow> {
       for (let index = 0; index < given.length; index += 1) {
@@ -211,10 +205,6 @@ export class Chain {
     // The caller has the error of this block; a block behind it ends with it too.
     stretch.last.catch(() => {});
     return through;
-  }
-
-  findExcess(): ReturnType<typeof findExcess> {
-    return findExcess(this.steps);
   }
 
   #keyText(row: Row): string {

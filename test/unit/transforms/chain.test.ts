@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { findExcess } from '../../../src/rows/transforms/chain-step.ts';
 import { jsonNull, toJson } from '../../../src/rows/transforms/json.ts';
 import { RowError } from '../../../src/rows/transforms/effort.ts';
 import type { BatchStep, RowStep, Step, StepResult } from '../../../src/rows/transforms/step.ts';
@@ -187,13 +188,13 @@ describe('the errors of a step', () => {
     const apply: Apply = (given) => (rows.indexOf(given) < failing ? fail(given) : given);
     const chain = chainFor(row, [stepOf((given) => given), stepOf(apply, { maxErrorShare })]);
     for (const given of rows.slice(0, 3)) chain.apply(given);
-    const described = chain.findExcess()?.reason ?? null;
+    const described = findExcess(chain.steps)?.reason ?? null;
     if (expected === null) expect(described).toBeNull();
     else expect(described).toContain(`Step 1 (Test) ${expected}. The first: It cannot be done.`);
   });
 
   test('are no excess if no row reached the step', () => {
-    expect(chainFor(row, [stepOf(fail, { maxErrorShare: 0 })]).findExcess()).toBeNull();
+    expect(findExcess(chainFor(row, [stepOf(fail, { maxErrorShare: 0 })]).steps)).toBeNull();
   });
 });
 

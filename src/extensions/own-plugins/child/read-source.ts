@@ -167,16 +167,8 @@ function escapeWord(node: Acorn.AnyNode): void {
 /** Not behind a backslash, which would belong to its first letter. */
 const unescapedWord = /(?<!\\)import/g;
 
-interface ModuleBody {
-  readonly statements: readonly Acorn.Node[];
-  readonly isModule: boolean;
-  /** The name of the object that the statements put the exports into. */
-  readonly parameter: string;
-  readonly problems: readonly SourceProblem[];
-}
-
-/** `export` goes, and the values are set at the end. Without `export` statements stay as they are. */
-function exportsAsValues(program: Acorn.Program, source: string): ModuleBody {
+/** `export` goes, and the values are set at the end, in the object `parameter`; without it nothing changes. */
+function exportsAsValues(program: Acorn.Program, source: string) {
   let parameter = '$exports';
   while (source.includes(parameter)) parameter += '$';
   const names = new Map<string, string>();

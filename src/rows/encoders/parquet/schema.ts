@@ -53,14 +53,7 @@ function formOf(column: Column, chosen: DecimalColumn | undefined, timeAs: TimeA
 }
 
 function typeOf(form: ColumnForm): ParquetType {
-  switch (form.kind) {
-    case 'field':
-      return parquetTypes[form.type];
-    case 'plain':
-      return parquetTypes.text;
-    case 'number':
-      return form.number.type;
-    case 'list':
-      return form.element.type;
-  }
+  if (form.kind === 'field') return parquetTypes[form.type];
+  if (form.kind === 'plain') return parquetTypes.text;
+  return form.kind === 'number' ? form.number.type : form.element.type;
 }

@@ -242,12 +242,8 @@ class LimitedTextFile implements FileEncoder {
       bytes += out.length;
       pieces.push(out.take(CHUNK_BYTES));
     };
-    await writeInTurns(
-      this.#formatter.writeLargeRow(out, rows, this.taken),
-      out,
-      CHUNK_BYTES,
-      take,
-    );
+    const written = this.#formatter.writeLargeRow(out, rows, this.taken);
+    await writeInTurns(written, out, CHUNK_BYTES, take);
     await take();
     this.#hasReserve = !this.#hasRows || (await this.#hasRoom(bytes));
     if (!this.#hasReserve) return false;
