@@ -77,10 +77,7 @@ function encoderOf({ type, sourceType }: Column): Encode {
     case 'date':
       return matching(date, 'a date is written as 2024-03-01.', (text) => {
         const micros = microsOf(`${text}T00:00:00Z`);
-        if (micros === null) return null;
-        const bytes = Buffer.alloc(4);
-        bytes.writeInt32BE(Number(micros / dayMicros));
-        return bytes;
+        return micros === null ? null : integerOf(4, micros / dayMicros);
       });
     case 'timestamp':
     case 'timestamptz':
@@ -121,11 +118,14 @@ function encodeInteger(bits: number): Encode {
     const text = textOf(value);
     if (!/^-?\d{1,19}$/.test(text)) return misfit;
     const number = BigInt(text);
-    if (BigInt.asIntN(bits * 8, number) !== number) return misfit;
-    const bytes = Buffer.alloc(8);
-    bytes.writeBigInt64BE(number);
-    return bytes.subarray(8 - bits);
+    return BigInt.asIntN(bits * 8, number) === number ? integerOf(bits, number) : misfit;
   };
+}
+
+function integerOf(width: number, number: bigint): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64BE(number);
+  return bytes.subarray(8 - width);
 }
 
 const namedFloats: ReadonlyMap<string, number> = new Map([
@@ -155,10 +155,7 @@ function encodeTime(isInstant: boolean): Encode {
   const example = `a time is written as 2024-03-01T12:00:00.000000${isInstant ? 'Z' : ''}.`;
   return matching(pattern, example, (text) => {
     const micros = microsOf(`${text.replace(' ', 'T').replace(/Z$/, '')}Z`);
-    if (micros === null) return null;
-    const bytes = Buffer.alloc(8);
-    bytes.writeBigInt64BE(micros);
-    return bytes;
+    return micros === null ? null : integerOf(8, micros);
   });
 }
 

@@ -94,19 +94,18 @@ type Condition = (row: Row) => boolean;
 
 const setting = 'condition';
 
+function refuse(detail: string): never {
+  throw new InvalidSetting(setting, detail);
+}
+
 const maxDepth = 10;
 
 /** `all`, `any`, `not`, or one comparison of a column or property. @throws InvalidSetting */
 function compileCondition(condition: JsonObject, depth = 1): Condition {
-  if (depth > maxDepth)
-    throw new InvalidSetting(setting, `Nest groups at most ${maxDepth} levels deep.`);
+  if (depth > maxDepth) refuse(`Nest groups at most ${maxDepth} levels deep.`);
   const inner = (value: Json): Condition => {
     const object = objectOf(value);
-    if (!object)
-      throw new InvalidSetting(
-        setting,
-        'Each condition must be an object: {"column": …, "is": …}.',
-      );
+    if (!object) refuse('Each condition must be an object: {"column": …, "is": …}.');
     return compileCondition(object, depth + 1);
   };
   const [[name, value] = ['', jsonNull]] = condition.members;
@@ -117,10 +116,7 @@ function compileCondition(condition: JsonObject, depth = 1): Condition {
   }
   const parts = listOf(value);
   if ((name !== 'all' && name !== 'any') || !parts || parts.length === 0) {
-    throw new InvalidSetting(
-      setting,
-      'Write a group as {"all": […]}, {"any": […]} or {"not": {…}}.',
-    );
+    refuse('Write a group as {"all": […]}, {"any": […]} or {"not": {…}}.');
   }
   const conditions = parts.map(inner);
   return name === 'all'
@@ -139,15 +135,12 @@ function compileComparison(condition: JsonObject): Condition {
     : null;
   if (!operator || others.length > 0) {
     const names = Object.keys(operators).join(', ');
-    throw new InvalidSetting(
-      setting,
+    refuse(
       `A comparison has one operator: ${names}, or its opposite: is_not, not_in, not_contains ….`,
     );
   }
   const takes: readonly string[] = operator.takes;
-  if (!takes.includes(kindOf(wanted))) {
-    throw new InvalidSetting(setting, `${name} compares with a ${takes.join(', ')}.`);
-  }
+  if (!takes.includes(kindOf(wanted))) refuse(`${name} compares with a ${takes.join(', ')}.`);
   const holds = (row: Row) => read(row).some((value) => operator.holds(value, wanted));
   return positive === name ? holds : (row) => !holds(row);
 }
@@ -163,10 +156,10 @@ function compileOperand(
     (property === undefined) !== (name === null) ||
     (column === undefined) !== (holder === null)
   ) {
-    throw new InvalidSetting(setting, 'column and property must be strings.');
+    refuse('column and property must be strings.');
   }
   if (name === null && holder === null) {
-    throw new InvalidSetting(setting, 'A comparison names a column, a property, or both.');
+    refuse('A comparison names a column, a property, or both.');
   }
   if (name === null) return (row) => [columnOf(row, holder ?? '')];
   const properties = propertiesOf([name], holder ?? 'properties', setting);
