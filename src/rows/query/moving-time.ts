@@ -27,11 +27,8 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
     operands.some((part) => isTime(part, scope));
   if (!readsTime) return;
   if (operands.some((part) => part.kind === 'string' && movingWord.test(part.value))) {
-    throw new RefusedPart(
-      'moving time',
-      offset,
-      'Use a fixed time such as 2024-03-01, not a word such as now or today.',
-    );
+    const message = 'Use a fixed time such as 2024-03-01, not a word such as now or today.';
+    throw new RefusedPart('moving time', offset, message);
   }
   const times = isCall
     ? (timeArguments[expression.name] ?? []).map((at) => operands[at])
@@ -39,11 +36,8 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
   for (const part of times) {
     const zone = part?.kind === 'string' ? findOtherZone(part.value) : null;
     if (zone === null) continue;
-    throw new RefusedPart(
-      `time zone ${zone.slice(0, 40)}`,
-      offset,
-      'Write times in ISO 8601, and zones by their names, such as Europe/Berlin.',
-    );
+    const message = 'Write times in ISO 8601, and zones by their names, such as Europe/Berlin.';
+    throw new RefusedPart(`time zone ${zone.slice(0, 40)}`, offset, message);
   }
 }
 

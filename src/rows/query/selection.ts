@@ -44,10 +44,8 @@ export function rowFilter(selection: Selection): Expression {
 export function eventFilter({ model, includeEvents, excludeEvents }: Selection): Expression[] {
   const events = (names: readonly string[]): Expression => {
     if (model.eventColumn === null) {
-      throw new SluiceError(
-        'query.invalid',
-        `${model.name} has no event column. Remove include_events and exclude_events.`,
-      );
+      const detail = `${model.name} has no event column. Remove include_events and exclude_events.`;
+      throw new SluiceError('query.invalid', detail);
     }
     const operand = columnNamed(model.eventColumn);
     return { kind: 'in', negated: false, operand, items: names.map(literal) };
@@ -63,10 +61,8 @@ export function eventFilter({ model, includeEvents, excludeEvents }: Selection):
 export function literal(value: string): Expression {
   // A literal cannot contain a NUL, and a lone surrogate would become another character.
   if (/\0|\p{Cs}/u.test(value)) {
-    throw new SluiceError(
-      'query.invalid',
-      'An event name contains a NUL or half of a surrogate pair. Remove it.',
-    );
+    const detail = 'An event name contains a NUL or half of a surrogate pair. Remove it.';
+    throw new SluiceError('query.invalid', detail);
   }
   return { kind: 'string', value };
 }

@@ -17,11 +17,8 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   onlyFields(node, ['fields'], offset);
   const names = namesIn(node.fields.fields);
   if (names.includes(null)) {
-    throw new RefusedPart(
-      '*',
-      offset,
-      'Use * only as an item of the SELECT list, not in an expression.',
-    );
+    const message = 'Use * only as an item of the SELECT list, not in an expression.';
+    throw new RefusedPart('*', offset, message);
   }
   for (const part of names) checkName(part ?? '', offset);
   const [name, ...path] = withoutQualifier(
@@ -32,11 +29,8 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   if (!column || name === undefined) throw refuseColumn(name ?? scope.qualifier, offset, scope);
   if (path.length === 0) return { kind: 'column', name };
   if (!column.json) {
-    throw new RefusedPart(
-      `${name}.${path.join('.')}`,
-      offset,
-      `The column ${name} is not JSON, so it has no keys.`,
-    );
+    const message = `The column ${name} is not JSON, so it has no keys.`;
+    throw new RefusedPart(`${name}.${path.join('.')}`, offset, message);
   }
   return { kind: 'json', column: name, path };
 }
@@ -73,11 +67,8 @@ function refuseColumn(name: string, offset: number, { model, qualifier }: Scope)
     return new RefusedPart(`whole-row reference ${name}`, offset, message);
   }
   const names = model.columns.map((column) => asWritten(column.name)).join(', ');
-  return new RefusedPart(
-    `column "${name}"`,
-    offset,
-    `${model.name} has only these columns: ${names}.`,
-  );
+  const message = `${model.name} has only these columns: ${names}.`;
+  return new RefusedPart(`column "${name}"`, offset, message);
 }
 
 export interface Translate {

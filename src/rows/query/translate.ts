@@ -375,9 +375,6 @@ function readModifier(node: unknown, name: string, offset: number): number {
   const { tag, fields } = untag(node, offset);
   const value = tag === 'A_Const' && isFields(fields.ival) ? (fields.ival.ival ?? 0) : null;
   if (typeof value === 'number') return value;
-  throw new RefusedPart(
-    `type ${name}`,
-    offset,
-    `Use whole numbers in the parentheses after ${name}.`,
-  );
+  const message = `Use whole numbers in the parentheses after ${name}.`;
+  throw new RefusedPart(`type ${name}`, offset, message);
 }

@@ -151,10 +151,8 @@ async function beginOn(
   const position = 'position' in view ? view.position : null;
   try {
     if (encodingOf(client) === 'SQL_ASCII') {
-      throw new SluiceError(
-        'source.unsupported',
-        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
-      );
+      const detail = 'its encoding is SQL_ASCII, so the encoding of its text is unknown';
+      throw new SluiceError('source.unsupported', detail);
     }
     // By itself: a statement's snapshot is older than anything that the statement finds out.
     if (position !== null && !(await hasReplayed(client, position, signal))) {

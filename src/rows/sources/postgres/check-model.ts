@@ -65,10 +65,8 @@ export async function checkModel(
       isThere = relation !== null;
       if (!relation) {
         const { schema, name } = model.relation;
-        tell(
-          'error',
-          `The relation ${schema}.${name} does not exist. Correct the model's relation.`,
-        );
+        const detail = `The relation ${schema}.${name} does not exist. Correct the model's relation.`;
+        tell('error', detail);
       } else {
         checkColumns(model, relation, tell);
         await checkRights(client, model, relation, tell);
@@ -156,10 +154,8 @@ function checkColumns(model: Model, relation: Relation, tell: Tell): void {
   }
   for (const name of new Set([tenantColumn, intervalColumn ?? tenantColumn])) {
     if (relation.isTable && relation.columns.get(name)?.nullable) {
-      tell(
-        'warning',
-        `${name} may be null, and rows with null are never exported. Make it NOT NULL.`,
-      );
+      const detail = `${name} may be null, and rows with null are never exported. Make it NOT NULL.`;
+      tell('warning', detail);
     }
   }
 }
@@ -203,10 +199,8 @@ async function checkRights(
   const denied = await findDeniedRights(client, readRelationOf(model), signal);
   for (const { reader, view, grant } of denied) {
     if (view === null) continue;
-    tell(
-      'error',
-      `The role ${reader}, with whose rights the view ${view} reads, may not read all of it. ${grant}.`,
-    );
+    const detail = `The role ${reader}, with whose rights the view ${view} reads, may not read all of it. ${grant}.`;
+    tell('error', detail);
   }
 }
 
@@ -287,10 +281,9 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
       tell('warning', `${reader} reads the rows of all projects. ${advice}.`);
     }
   } else if (steps.length === 0) {
-    tell(
-      'warning',
-      'No partition contains the last hour, so the query plan does not show whether an index is missing.',
-    );
+    const detail =
+      'No partition contains the last hour, so the query plan does not show whether an index is missing.';
+    tell('warning', detail);
   } else if (wholeRelations.length > 0) {
     const relations = [...new Set(wholeRelations)].join(', ');
     tell('warning', `Every run reads all of ${relations}. ${advice}.`);

@@ -278,19 +278,13 @@ async function nameBadText(
   });
   const words = error.detail ?? '';
   if (named === null) {
-    return new SluiceError(
-      error.code,
-      `${words}, in a row of ${describeInterval(interval)}`,
-      error,
-    );
+    const detail = `${words}, in a row of ${describeInterval(interval)}`;
+    return new SluiceError(error.code, detail, error);
   }
   const row = named.key === undefined ? 'a row' : `the row with ${named.key}`;
   const place = `in the column ${named.name} of ${row}, of ${describeInterval(interval)}`;
-  return new SluiceError(
-    error.code,
-    `${words}, ${place}. Correct the text in the source, or leave the column out of the query`,
-    error,
-  );
+  const detail = `${words}, ${place}. Correct the text in the source, or leave the column out of the query`;
+  return new SluiceError(error.code, detail, error);
 }
 
 const describeKey = (row: Readonly<Record<string, string | null>>): string =>

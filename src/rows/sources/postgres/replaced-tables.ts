@@ -30,10 +30,8 @@ export const oidOf = (name: string): string =>
 
 /** Transient: the next snapshot shows the tables as they are then. */
 export function tablesReplaced(): SluiceError {
-  return new SluiceError(
-    'source.unavailable',
-    'a table was rewritten, truncated or replaced while the rows were looked for',
-  );
+  const detail = 'a table was rewritten, truncated or replaced while the rows were looked for';
+  return new SluiceError('source.unavailable', detail);
 }
 
 /** After the relations of a transaction were read. */

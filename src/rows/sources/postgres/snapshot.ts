@@ -158,10 +158,8 @@ interface Opened {
  */
 function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
   if ('snapshot' in settled || settled.position !== null || takenAt >= interval.end) return;
-  throw new SluiceError(
-    'source.unavailable',
-    `its clock says that the interval has not ended: ${toTimestamp(takenAt)}`,
-  );
+  const detail = `its clock says that the interval has not ended: ${toTimestamp(takenAt)}`;
+  throw new SluiceError('source.unavailable', detail);
 }
 
 /** Parallel reads get their own connections, which share its snapshot. */
