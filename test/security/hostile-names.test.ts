@@ -1,13 +1,10 @@
 import { lookup as systemLookup } from 'node:dns/promises';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { createNameLookup } from '../../src/foundation/security/name-lookup.ts';
 import { createOutboundAgents } from '../../src/foundation/security/outbound-filter.ts';
 import { type Known, startDnsServer } from '../support/dns-server.ts';
 import { destinationAt, startHostileStore } from '../support/hostile-store.ts';
 import { until } from '../support/until.ts';
-import { folderOfTest } from '../support/own-folder.ts';
 
 /** Host names of tenants whose DNS servers are hostile. */
 
@@ -121,19 +118,6 @@ it('the cache is bounded', async () => {
   const before = dns.queries.length;
   await names.resolve('store-0.test', 'a');
   expect(dns.queries.length).toBeGreaterThan(before);
-});
-
-it('localhost and the names of the hosts file are found without DNS', async () => {
-  const hostsFile = join(folderOfTest(), 'hosts');
-  await writeFile(hostsFile, '# hosts\n10.1.2.3 Minio minio.internal # the store\n::1 six\n');
-  const dns = await startDns();
-  const names = createNameLookup({ servers: [dns.address], hostsFile });
-  expect(await names.resolve('minio', 'a')).toEqual([{ address: '10.1.2.3', family: 4 }]);
-  expect(await names.resolve('minio.internal', 'a')).toHaveLength(1);
-  expect(await names.resolve('six', 'a')).toEqual([{ address: '::1', family: 6 }]);
-  expect(await names.resolve('localhost', 'a')).toEqual([{ address: '127.0.0.1', family: 4 }]);
-  expect(await names.resolve('bucket.localhost', 'a')).toHaveLength(1);
-  expect(dns.queries).toEqual([]);
 });
 
 it.each([

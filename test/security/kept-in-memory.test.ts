@@ -17,7 +17,6 @@ const collections: Readonly<Record<string, string>> = {
   'service/scheduling/zone-offset.ts cellsOfZones':
     '100,000 cells, 1,000 zones; luxon forgets its zones with them',
   'service/scheduling/zone-offset.ts knownZones': '1,000 names of the zone database',
-  'foundation/security/name-lookup.ts #names': 'the hosts file',
   'foundation/security/name-lookup.ts #tenants':
     'lookups in progress: 4 and 64 that wait for each tenant',
   'rows/sources/postgres/connection.ts typeNames': '1,000 names of built-in types',

@@ -1,6 +1,4 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
-import { readFileSync, statSync } from 'node:fs';
-import { isIP } from 'node:net';
 
 export interface NameLookup {
   /** @param tenant has few lookups at a time @throws an error with the code of Node's resolvers, such as ENOTFOUND */
@@ -9,7 +7,6 @@ export interface NameLookup {
 
 export interface NameLookupOptions {
   readonly servers?: readonly string[];
-  readonly hostsFile?: string;
   /** For all tries of one lookup. */
   readonly patienceMs?: number;
 }
@@ -41,11 +38,9 @@ interface Kept {
 /**
  * Resolves names by c-ares. The system's resolver (`dns.lookup`) uses a thread per lookup, and the process
  * has four: a few names whose DNS server never answers would block all connections of the process.
- * Names in the hosts file and `localhost` are found as usual.
  */
 export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
-  const { patienceMs = 5_000, hostsFile = '/etc/hosts', servers } = options;
-  const hosts = new HostsFile(hostsFile);
+  const { patienceMs = 5_000, servers } = options;
   const answers = new Map<string, Kept>();
   const pending = new Map<string, Promise<Answer>>();
   const turns = new Turns();
@@ -75,8 +70,6 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   return {
     async resolve(given, tenant) {
       const name = given.toLowerCase().replace(/\.$/, '');
-      const local = hosts.find(name);
-      if (local !== null) return local;
       // Looked at again after the wait. Only running queries are shared among tenants.
       const answer = cached(name) ?? (await turns.take(tenant, () => cached(name) ?? ask(name)));
       if ('error' in answer) throw answer.error;
@@ -156,42 +149,4 @@ function describeFailure(name: string, reasons: readonly unknown[]): Error {
 
 function failure(code: string, what: string): Error {
   return Object.assign(new Error(`${code}: ${what}`), { code });
-}
-
-/** The names of this host, which no DNS server knows. */
-class HostsFile {
-  readonly #path: string;
-  #names = new Map<string, LookupAddress[]>();
-  #changedAt = -1;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  /** @returns null if the name is to be asked for in the DNS */
-  find(name: string): readonly LookupAddress[] | null {
-    this.#read();
-    const addresses = this.#names.get(name);
-    if (addresses) return addresses;
-    // RFC 6761: never in the DNS.
-    const isLocal = name === 'localhost' || name.endsWith('.localhost');
-    return isLocal ? [{ address: '127.0.0.1', family: 4 }] : null;
-  }
-
-  #read(): void {
-    const changedAt = statSync(this.#path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-    if (changedAt === this.#changedAt) return;
-    this.#changedAt = changedAt;
-    this.#names = new Map();
-    if (changedAt === 0) return;
-    for (const line of readFileSync(this.#path, 'utf8').split('\n')) {
-      const [address = '', ...names] = line.replace(/#.*$/, '').trim().split(/\s+/);
-      const family = isIP(address);
-      if (family === 0) continue;
-      for (const name of names) {
-        const key = name.toLowerCase();
-        this.#names.set(key, [...(this.#names.get(key) ?? []), { address, family }]);
-      }
-    }
-  }
 }

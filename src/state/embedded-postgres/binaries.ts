@@ -20,9 +20,8 @@ export interface BinarySource {
 }
 
 /**
- * Finds programs that the server's user can run: those of `source`, else a copy in the first usable one of
- * `folders`. (A parent folder of node_modules may be closed to that user, or node_modules may be read-only
- * and without its links.) Fails with advice if none of them runs on this machine.
+ * Those of `source`, else a copy in the first usable one of `folders`: node_modules may be closed to the server's
+ * user, read-only, or without its links. Fails with advice if none runs on this machine.
  */
 export async function findBinaries(
   identity: ServerIdentity,

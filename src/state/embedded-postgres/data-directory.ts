@@ -20,8 +20,6 @@ export interface Layout {
   readonly folder: string;
   readonly data: string;
   readonly log: string;
-  /** The port of the last start, used again if it is free. */
-  readonly portFile: string;
 }
 
 /** The secrets of the owner; kept in the data directory, mode 0600. */
@@ -43,7 +41,6 @@ export function layoutOf(dataDir: string): Layout {
     folder,
     data: path.join(folder, 'data'),
     log: path.join(folder, 'server.log'),
-    portFile: path.join(folder, 'port'),
   };
 }
 
@@ -66,9 +63,8 @@ export async function readSecrets(layout: Layout): Promise<ClusterSecrets | null
 }
 
 /**
- * Makes the data directory if there is none and returns its secrets. It is made under another name and
- * renamed, so a crash leaves only files that a later start removes. If two processes make it at once, the
- * first wins and the other uses its result. Fails on data of another major version.
+ * Makes it under another name and renames it: a later start removes what a crash leaves, and of two starts at once
+ * the first wins. Fails on data of another major version.
  */
 export async function ensureDataDirectory(
   layout: Layout,

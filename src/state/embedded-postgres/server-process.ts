@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { open, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +25,6 @@ const defaultSettings: ServerSettings = {
   log_checkpoints: 'off',
 };
 
-const maxLogBytes = 10 * 1024 * 1024;
 const pollMs = 20;
 const stopSteps = [
   ['SIGINT', 60_000],
@@ -40,9 +39,8 @@ export interface ServerProcess {
 }
 
 /**
- * Spawns a server over the data directory. It has its own session, so that a terminal's Ctrl-C does not
- * reach it before we stop it. It writes to a file, because a pipe would end with us. It may exit at once:
- * the port was taken, or another start was faster.
+ * In its own session, so that a terminal's Ctrl-C does not reach it, with its output in a file that outlives us.
+ * It may exit at once: the port was taken, or another start was faster.
  */
 export async function spawnServer(
   layout: Layout,
@@ -51,8 +49,7 @@ export async function spawnServer(
   secrets: ClusterSecrets,
   settings: ServerSettings,
 ): Promise<ServerProcess> {
-  const port = await choosePort(layout);
-  await rotateLog(layout);
+  const port = await findFreePort();
   const log = await open(layout.log, 'a', 0o600);
   const logStart = (await log.stat()).size;
   const inForce = {
@@ -89,9 +86,8 @@ export async function spawnServer(
 }
 
 /**
- * Stops the server of this data directory: disconnects clients and writes data (`fast`), for at most a
- * minute. Then it stops the server without writing (`immediate`), and the next start recovers. Does not use
- * pg_ctl, which knows the server only by its file and could stop the next one.
+ * `fast` for at most a minute, then `immediate`: the next start recovers. pg_ctl knows the server only by its
+ * file, and could stop the next one.
  */
 export async function stopServer(layout: Layout): Promise<void> {
   const pid = (await readPidFile(layout.data))?.pid ?? 0;
@@ -105,17 +101,6 @@ export async function stopServer(layout: Layout): Promise<void> {
     }
   }
   throw new Error(`The embedded PostgreSQL does not stop. Its log is ${layout.log}.`);
-}
-
-export async function rememberPort(layout: Layout, port: number): Promise<void> {
-  const unfinished = `${layout.portFile}.${process.pid}`;
-  await writeFile(unfinished, String(port));
-  await rename(unfinished, layout.portFile);
-}
-
-async function choosePort(layout: Layout): Promise<number> {
-  const last = Number.parseInt(await readFile(layout.portFile, 'utf8').catch(() => ''), 10);
-  return (last > 0 && last < 65_536 && (await tryPort(last))) || (await findFreePort());
 }
 
 async function findFreePort(): Promise<number> {
@@ -137,9 +122,4 @@ export function tryPort(port: number): Promise<number | null> {
       server.close(() => resolve(freePort));
     });
   });
-}
-
-async function rotateLog(layout: Layout): Promise<void> {
-  const status = await stat(layout.log).catch(() => null);
-  if (status !== null && status.size > maxLogBytes) await rename(layout.log, `${layout.log}.1`);
 }

@@ -12,7 +12,7 @@ import {
 } from './data-directory.ts';
 import { chooseIdentity, type ServerIdentity } from './identity.ts';
 import { discardPidFile, isProcessAlive, isServerOf, readPidFile } from './pid-file.ts';
-import { rememberPort, type ServerSettings, spawnServer, stopServer } from './server-process.ts';
+import { type ServerSettings, spawnServer, stopServer } from './server-process.ts';
 import { becomeOwner, type Ownership, serverAnswers } from './server-owner.ts';
 
 const attempts = 8;
@@ -51,9 +51,8 @@ interface Server {
 }
 
 /**
- * Starts PostgreSQL over `dataDir`, or takes over the one that a killed process left there. This process then owns the
- * folder. Fails with advice if another process owns it, if this machine cannot run PostgreSQL, or if the data is not
- * for this version.
+ * Or takes over the one that a killed process left. This process then owns the folder. Fails with advice if
+ * another owns it, if this machine cannot run PostgreSQL, or if the data is of another version.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -162,14 +161,12 @@ async function own(
 }
 
 async function launch(server: Server): Promise<{ port: number | null; failure: string }> {
-  const { layout, secrets } = server;
-  const { binaries, identity, settings } = server;
+  const { layout, secrets, binaries, identity, settings } = server;
   const child = await spawnServer(layout, binaries, identity, secrets, settings);
   const url = urlOf(secrets, child.port, 'postgres');
   const deadline = performance.now() + startTimeoutMs;
   while (!child.hasExited()) {
     if (await serverAnswers(url, secrets.clusterName)) {
-      await rememberPort(layout, child.port);
       return { port: child.port, failure: '' };
     }
     if (performance.now() > deadline) return { port: null, failure: await child.readLog() };
