@@ -50,11 +50,7 @@ interface Addresses {
 
 const patienceMs = 5_000;
 
-/**
- * Compares the connections that an API and the workers that report may open with the limits of their servers, databases and roles.
- *
- * @returns a sentence for each limit that is too low; the settings whose limits could not be read
- */
+/** Of an API and the workers that report. @returns a sentence for each limit of a server, database or role that is too low */
 export async function findTightLimits(
   config: Config,
   db: Sql,

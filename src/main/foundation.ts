@@ -25,11 +25,16 @@ import { isSameDatabase } from '../state/store/database/sessions.ts';
 import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
 import { divideConnections, previewConnections } from './connections.ts';
 import { openSecretBox } from './encryption-keys.ts';
-import { findOfferedModels, joinSources, loadModels, type SourceOf } from './models.ts';
+import {
+  ensureSourceRole,
+  findOfferedModels,
+  joinSources,
+  loadModels,
+  type SourceOf,
+} from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas, requireQueueSession } from './prepare-schemas.ts';
 import { watchDependencies } from './service-metrics.ts';
-import { ensureSourceRole } from './source-role.ts';
 import { type Start, StartError, waitForDatabase } from './wait-for-database.ts';
 
 export interface Foundation {
@@ -54,14 +59,10 @@ const endless = new AbortController().signal;
 const roomMs = 5_000;
 
 /**
- * Opens databases and queues and brings their schemas up to date. While our database is unreachable it
- * waits, even if the connection breaks in the middle of a migration. Source and Redis may be unreachable:
- * their users retry.
- *
- * @throws StartError if the database refuses its address
- * @throws ServerError if the database cannot hold our tables
- * @throws PoolerError if a pooler cannot do what the configuration asks of it
- * @throws SchemaError if the schemas are not up to date and AUTO_MIGRATE is off
+ * While our database is unreachable it waits, even in the middle of a migration. Source and Redis may be
+ * unreachable: their users retry.
+ * @throws StartError if the database refuses its address; ServerError if it cannot hold our tables; PoolerError;
+ *   SchemaError if the schemas are not up to date and AUTO_MIGRATE is off
  */
 export async function openFoundation(
   config: Config,

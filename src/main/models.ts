@@ -5,15 +5,21 @@ import { eventsModel } from '../foundation/domain/events-model.ts';
 import { checkModelExpression } from '../rows/query/wall.ts';
 import {
   createPostgresSource,
-  type PostgresSourceOptions,
+  ensureSourceRole as ensureRole,
+  findGrants,
   planModels,
+  type PostgresSourceOptions,
+  type SourceRole,
 } from '../rows/sources/index.ts';
 import type { Source } from '../rows/sources/source.ts';
 import { maxRowMib } from './row-limit.ts';
+import { type TriggerStatement, triggerStatements } from '../rows/changes/trigger-sql.ts';
+import { findEmbeddedSource } from '../state/embedded-postgres/start.ts';
 
 /**
- * Those of MODELS_FILE, and `events` unless the file has it. @param keepsFaultyAddresses with their faults @throws
- * ConfigError
+ * Those of MODELS_FILE, and `events` unless the file has it.
+ * @param keepsFaultyAddresses with their faults
+ * @throws ConfigError
  */
 export function loadModels(
   { MODELS_FILE }: Config,
@@ -130,4 +136,152 @@ export function primaryUrlOf(
   { sourceUrl, primaryUrl }: SourcedModel,
 ): string | null {
   return primaryUrl ?? (sourceUrl === null ? SOURCE_PRIMARY_URL : null);
+}
+
+/** A sentence if there is no such model, or it has no version_column. */
+export function listTriggers(config: Config, name: string): readonly TriggerStatement[] | string {
+  const models = loadModels(config, true).map(({ model }) => model);
+  const model = models.find((one) => one.name === name);
+  if (!model) {
+    const names = models.map((one) => one.name).join(', ');
+    return `There is no model ${name}. The models are ${names}.`;
+  }
+  const statements = triggerStatements(model);
+  if (statements.length > 0) return statements;
+  return `The model ${name} has no version_column. Set it in MODELS_FILE to the name of the column that the trigger shall set.`;
+}
+export type { TriggerStatement };
+
+export interface AddressGrants {
+  readonly address: string;
+  readonly role: string;
+  /** In which database the statements are run, and as whom. */
+  readonly about: string;
+  /** Without their semicolons. */
+  readonly statements: readonly string[];
+}
+
+/** @param findSource finds the address for models without their own @param onlyColumns grants no others */
+export async function listGrants(
+  config: Config,
+  findSource: () => Promise<string>,
+  onlyColumns: boolean,
+): Promise<readonly AddressGrants[]> {
+  const declared = loadModels(config);
+  const needsShared = declared.some(({ sourceUrl }) => sourceUrl === null);
+  const shared = needsShared ? await findSource() : '';
+  const models = needsShared ? await findOfferedModels(config, declared, shared) : declared;
+  const grants: AddressGrants[] = [];
+  const urls = new Map<string, SourcedModel[]>();
+  const primaries = new Map<string, string>();
+  for (const one of models) {
+    const url = one.sourceUrl ?? shared;
+    urls.set(url, [...(urls.get(url) ?? []), one]);
+    const primary = primaryUrlOf(config, one);
+    if (primary !== null) primaries.set(primary, addressNamesOf(one).primaryName);
+  }
+  const add = async (url: string, address: string, own: readonly SourcedModel[]) => {
+    const ownModels = own.map(({ model }) => model);
+    const isPaired = primaries.size > 0;
+    const { role, isReached, statements } = await findGrants(url, ownModels, {
+      onlyColumns,
+      isPaired,
+    });
+    const unseen = isReached
+      ? ''
+      : ' The role cannot log in yet, so run `sluice models check` afterwards.';
+    const { host, database } = nameOfPlace(url);
+    const about = `role ${role}, to run in the database ${database} at ${host} as a superuser or the owner of the relations.${unseen}`;
+    grants.push({ address, role, about, statements });
+  };
+  for (const [url, own] of urls) {
+    const [first] = own;
+    if (first) await add(url, addressNamesOf(first).addressName, own);
+  }
+  for (const [url, name] of primaries) {
+    if (!urls.has(url)) await add(url, name, []);
+  }
+  return grants;
+}
+
+/** For people; never with the password. */
+function nameOfPlace(url: string): { readonly host: string; readonly database: string } {
+  if (!URL.canParse(url)) return { host: 'its server', database: 'of the address' };
+  const { hostname, port, pathname } = new URL(url);
+  const database = decodeURIComponent(pathname.slice(1));
+  return { host: `${hostname || 'its socket'}${port === '' ? '' : `:${port}`}`, database };
+}
+
+/** Slots of several workers, and previews. More connections are refused and tried again. */
+const maxConnections = 100;
+
+/** Creates or corrects the role that exports read with, for the models without a database of their own. */
+export async function ensureSourceRole(
+  url: string,
+  role: Pick<SourceRole, 'name' | 'password'>,
+  models: readonly SourcedModel[],
+): Promise<void> {
+  const here = models.filter(({ sourceUrl }) => sourceUrl === null).map(({ model }) => model);
+  const events = here.find((model) => model === eventsModel) ?? null;
+  await ensureRole(url, { ...role, maxConnections }, here, events);
+}
+
+/**
+ * For models without a database of their own: on the embedded server that of the role for exports.
+ * @param url of our tables
+ */
+export async function findSourceUrl(
+  { SOURCE_DATABASE_URL, DATABASE_DIRECT_URL, DATABASE_URL, SLUICE_DATA_DIR }: Config,
+  url: string,
+): Promise<string> {
+  const set = SOURCE_DATABASE_URL ?? DATABASE_DIRECT_URL ?? DATABASE_URL;
+  return set ?? (await findEmbeddedSource(SLUICE_DATA_DIR)) ?? url;
+}
+
+/** Says whether the rows to export are in the database of our own tables. */
+export function isSourceToo(
+  { SOURCE_DATABASE_URL: source, DATABASE_DIRECT_URL: direct }: Config,
+  url: string,
+): boolean {
+  if (source === null || source === url) return true;
+  return [url, ...(direct === null ? [] : [direct])].map(placeOf).includes(placeOf(source));
+}
+
+/** The address of the rows for a role that may write them. @param url of our own tables */
+export function writableSourceUrl(config: Config, url: string): string {
+  return isSourceToo(config, url) ? url : (config.SOURCE_DATABASE_URL ?? url);
+}
+
+/** The address without user and password; one that only the driver understands stays whole. */
+function placeOf(url: string): string {
+  if (!URL.canParse(url)) return url;
+  const { hostname, port, pathname } = new URL(url);
+  return `${hostname}:${port || 5432}${pathname}`;
+}
+
+/** The role that was made, or why none was and what to do instead. */
+type ConfiguredRole = { readonly role: string } | { readonly instead: string };
+
+const otherServer =
+  'SOURCE_DATABASE_URL leads to another database, where DATABASE_URL is no superuser, so no role was made. Run what `sluice models grants` prints on that server, as its superuser. Then run `sluice models check`.';
+
+/** For `sluice migrate --source-role`. @param url of a superuser */
+export async function ensureConfiguredRole(config: Config, url: string): Promise<ConfiguredRole> {
+  const { SOURCE_DATABASE_URL: source } = config;
+  if (source === null) {
+    return {
+      instead:
+        'SOURCE_DATABASE_URL is not set, so no role was made. Set it to the address of this database with the role to make and its password.',
+    };
+  }
+  if (!isSourceToo(config, url) || !URL.canParse(source)) return { instead: otherServer };
+  const name = decodeURIComponent(new URL(source).username);
+  if (name === decodeURIComponent(new URL(url).username)) {
+    return {
+      instead: `SOURCE_DATABASE_URL and DATABASE_URL name the same role ${name}, so no role was made. Name another one in SOURCE_DATABASE_URL.`,
+    };
+  }
+  const password = decodeURIComponent(new URL(source).password);
+  await ensureSourceRole(url, { name, password }, loadModels(config));
+  return { role: name };
 }

@@ -11,7 +11,9 @@ import {
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import { isPublicAddress } from '../foundation/security/public-address.ts';
 import { type ProxySettings, proxyFor } from '../foundation/security/proxy.ts';
+import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { proxiesOf } from './connectors.ts';
+import type { Foundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 
 /** For one attempt in all; a third of the lease of a delivery at most. */
@@ -46,6 +48,19 @@ export function openNotifications(
     publicUrl: config.PUBLIC_URL,
     mailRecipients: config.MAIL_RECIPIENTS.map((each) => each.toLowerCase()),
     timeoutMs,
+  });
+}
+
+export function openCourier(
+  { context, logger, metrics }: Pick<Foundation, 'context' | 'logger' | 'metrics'>,
+  sender: NotificationSender,
+): NotificationCourier {
+  return new NotificationCourier({
+    context,
+    sender,
+    onSent: (kind, { delivered }) =>
+      metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
+    onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
   });
 }
 

@@ -6,8 +6,7 @@ import { checkServer } from '../state/store/database/check-server.ts';
 import { migrate } from '../state/store/database/migrate.ts';
 import { pinRoleSettings } from '../state/store/database/role-settings.ts';
 import { requireOwnSession } from '../state/store/database/sessions.ts';
-import { needsEventsTable } from './models.ts';
-import { isSourceToo } from './source-role.ts';
+import { isSourceToo, needsEventsTable } from './models.ts';
 
 /** Queues in PostgreSQL wait for jobs by LISTEN. @throws PoolerError if the address cannot do that */
 export async function requireQueueSession(url: string): Promise<void> {

@@ -29,12 +29,10 @@ export type Keep = <P extends Part>(part: P) => P;
 const giveUpMs = 3_000;
 
 /**
- * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in reverse
- * order. A second SIGINT or the end of the grace period ends it at once. Supervisors send a second SIGTERM,
- * which changes nothing. While it starts, it answers the probes at `port`.
- *
- * @param port that the process will serve at; null for none
- * @param start starts the parts; may call `end` to end the process as a signal would
+ * Opens, starts the parts, serves until SIGTERM or SIGINT, closes the parts in reverse order. A second SIGINT or the
+ * end of the grace period ends it at once; a second SIGTERM, which supervisors send, changes nothing.
+ * @param port answers the probes during the start
+ * @param start may call `end` to end the process as a signal would
  */
 export async function runProcess(
   role: string,

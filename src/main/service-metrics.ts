@@ -5,7 +5,6 @@ import {
   type ExportHealth,
   type LeftBehind,
   readExportHealth,
-  type TroubledExports,
 } from '../state/store/exports/export-health.ts';
 import { readServiceState } from '../state/store/database/service-state.ts';
 import { readVerifyState } from '../state/store/intervals/verifications.ts';
@@ -37,10 +36,7 @@ export function watchService(
   outages: Pick<Outages, 'look'>,
   verifies = false,
 ): void {
-  const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
-  const { unsettledIntervals, oldestUnsettledSeconds, workSetAside } = metrics.service;
-  const { longestRunSeconds } = metrics.service;
-  const { verifyFailedExports, verifyAgeSeconds } = metrics.service;
+  const { service } = metrics;
   let reading: Promise<void> | null = null;
   const read = async () => {
     const isUp = (await outages.look()).get('postgres') ?? false;
@@ -49,24 +45,25 @@ export function watchService(
     const verify = state && (await readVerifyState(db).catch(() => null));
     if (!state || !health || !verify) {
       // A value of before would say that all is as it was.
-      for (const gauge of Object.values(metrics.service)) forget(gauge);
+      for (const gauge of Object.values(service)) forget(gauge);
       return;
     }
-    showHealth(metrics.service, health);
-    verifyFailedExports.set(verify.failed);
+    showHealth(service, health);
+    service.verifyFailedExports.set(verify.failed);
     // For an export that was never verified, this process has waited since it started.
     const unverified = Math.min(verify.unverifiedSeconds ?? 0, process.uptime());
-    if (verifies) verifyAgeSeconds.set(Math.max(verify.ageSeconds ?? 0, unverified));
-    else forget(verifyAgeSeconds);
-    tickLagSeconds.set(state.tickLagSeconds);
-    waitingRuns.set({ kind: 'live' }, state.waitingLive);
-    waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
-    runningRuns.set(state.running);
-    for (const step of runSteps) longestRunSeconds.set({ step }, state.longestSteps[step] ?? 0);
-    workerCapacity.set(state.capacity);
-    unsettledIntervals.set(state.unsettled);
-    oldestUnsettledSeconds.set(state.oldestUnsettledSeconds);
-    workSetAside.set(state.workSetAside);
+    if (verifies) service.verifyAgeSeconds.set(Math.max(verify.ageSeconds ?? 0, unverified));
+    else forget(service.verifyAgeSeconds);
+    service.tickLagSeconds.set(state.tickLagSeconds);
+    service.waitingRuns.set({ kind: 'live' }, state.waitingLive);
+    service.waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
+    service.runningRuns.set(state.running);
+    for (const step of runSteps)
+      service.longestRunSeconds.set({ step }, state.longestSteps[step] ?? 0);
+    service.workerCapacity.set(state.capacity);
+    service.unsettledIntervals.set(state.unsettled);
+    service.oldestUnsettledSeconds.set(state.oldestUnsettledSeconds);
+    service.workSetAside.set(state.workSetAside);
   };
   // prom-client collects all gauges at once, so all wait for the same read.
   const collect = () => {
@@ -75,7 +72,7 @@ export function watchService(
     });
     return reading;
   };
-  for (const gauge of Object.values(metrics.service)) Object.assign(gauge, { collect });
+  for (const gauge of Object.values(service)) Object.assign(gauge, { collect });
 }
 
 /** Whose alert it is: the same as the turn of the cause. What the customer must fix keeps its fault. */
@@ -94,20 +91,11 @@ const faultLeft = (code: string | null): Fault | typeof unknown =>
 function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   for (const fault of faults) {
     const those = health.troubled.filter(({ code }) => faultByTurn(code ?? '') === fault);
-    const sum = (count: (each: TroubledExports) => number) =>
-      those.reduce((total, each) => total + count(each), 0);
-    gauges.failingExports.set(
-      { fault },
-      sum(({ failing }) => failing),
-    );
-    gauges.exhaustedExports.set(
-      { fault },
-      sum(({ exhausted }) => exhausted),
-    );
-    gauges.lateExports.set(
-      { fault },
-      sum(({ late }) => late),
-    );
+    const sum = (name: 'failing' | 'exhausted' | 'late') =>
+      those.reduce((total, each) => total + each[name], 0);
+    gauges.failingExports.set({ fault }, sum('failing'));
+    gauges.exhaustedExports.set({ fault }, sum('exhausted'));
+    gauges.lateExports.set({ fault }, sum('late'));
   }
   for (const fault of [...faults, unknown]) {
     const sum = (left: readonly LeftBehind[]) =>

@@ -24,9 +24,7 @@ const tryEveryMs = 1_000;
 const sayEveryMs = 30_000;
 
 /**
- * Repeats a step of the start while our database is unreachable. The step must be safe to repeat after any
- * failure.
- *
+ * Repeats a step that is safe to repeat.
  * @throws StartError if the database refuses its address; the signal's reason; any other error of the step
  */
 export async function waitForDatabase<T>(

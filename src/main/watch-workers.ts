@@ -1,11 +1,11 @@
 import type { NotificationSender } from '../foundation/domain/notification.ts';
-import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { checkDeadlines } from '../service/use-cases/deadlines/check-deadlines.ts';
 import { checkLateness } from '../state/store/exports/lateness.ts';
 import { countWaiting } from '../state/store/runs/outbox.ts';
 import { endAlarm, raiseAlarm } from '../state/store/notifications/group-events.ts';
 import { sumCapacity } from '../state/store/runs/workers.ts';
 import type { Foundation } from './foundation.ts';
+import { openCourier } from './notifications.ts';
 
 interface Timing {
   readonly everyMs: number;
@@ -22,13 +22,7 @@ export function watchWorkers(
   sender: NotificationSender,
   { everyMs, graceMs, sayEveryMs }: Timing = usualTiming,
 ): { close(): Promise<void> } {
-  const courier = new NotificationCourier({
-    context,
-    sender,
-    onSent: (kind, { delivered }) =>
-      metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
-    onError: (error) => logger.error({ err: error }, 'a notification could not be handled'),
-  });
+  const courier = openCourier({ context, logger, metrics }, sender);
   const startedAt = performance.now();
   let saidAt: number | null = null;
   let looking = Promise.resolve();

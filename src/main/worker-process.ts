@@ -18,7 +18,6 @@ import {
 } from '../service/worker/run-jobs.ts';
 import { createHandlers } from '../service/worker/handlers.ts';
 import { LeaseKeeper } from '../service/worker/run-ports.ts';
-import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import type { JobHandlers } from '../state/queue/catalogue.ts';
 import { type Consumer, openConsumer } from '../state/queue/consumer.ts';
 import { openDatabase } from '../state/store/database/database.ts';
@@ -30,7 +29,7 @@ import { divideConnections, smallOpensOf } from './connections.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { joinSources } from './models.ts';
-import { openNotifications } from './notifications.ts';
+import { openCourier, openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { inspectQueue } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
@@ -67,7 +66,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   });
   const { leases, closeLeases } = await openLeases(foundation);
   const executor = openExecutor(foundation, admission, leases, workerId, stopping.signal);
-  const courier = openCourier(foundation);
+  const courier = openCourier(foundation, openNotifications(config));
   const waits = new SourceWaits({
     ...{ db, leaseMs: context.policy.leaseMs, stopping: stopping.signal },
     sourceOf: executor.connectors.sourceOf,
@@ -198,16 +197,6 @@ function openExecutor(
       logger.warn({ err: error, export: exportId }, what);
     },
   };
-}
-
-function openCourier({ config, context, logger, metrics }: Foundation): NotificationCourier {
-  return new NotificationCourier({
-    context,
-    sender: openNotifications(config),
-    onSent: (kind, { delivered }) =>
-      metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
-    onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
-  });
 }
 
 /** When schedules were last decided and runs dispatched, by the clock of this process. */

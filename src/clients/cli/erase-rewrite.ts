@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import { type DataInterval, describeInterval, type Instant } from '../../foundation/domain/time.ts';
-import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
+import type { OpenSearch, SearchedInterval } from '../../main/verify.ts';
 import type { Database } from '../../state/store/database/database.ts';
 import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/interval-runs.ts';
 import { type CliDeps, CliError } from './deps.ts';

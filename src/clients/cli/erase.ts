@@ -9,7 +9,7 @@ import {
   type Instant,
   toTimestamp,
 } from '../../foundation/domain/time.ts';
-import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
+import type { OpenSearch, SearchedInterval } from '../../main/verify.ts';
 import type { Database } from '../../state/store/database/database.ts';
 import { readInstant, readSeconds } from './arguments.ts';
 import { type CliDeps, CliError, misused } from './deps.ts';
@@ -137,8 +137,8 @@ async function search(
   id: string,
   work: Work,
 ): Promise<boolean> {
-  const { findSourceUrl } = await import('../../main/source-role.ts');
-  const { searchExport } = await import('../../main/erase.ts');
+  const { findSourceUrl } = await import('../../main/models.ts');
+  const { searchExport } = await import('../../main/verify.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
   const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));

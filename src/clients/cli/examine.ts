@@ -28,9 +28,8 @@ import { findTightLimits } from '../../main/connections.ts';
 import { openSecretBox } from '../../main/encryption-keys.ts';
 import { type Examined, failed, ok, reasonOf } from './examined.ts';
 import { examineDestinations } from './examine-destinations.ts';
-import { findOfferedModels, loadModels } from '../../main/models.ts';
+import { findOfferedModels, findSourceUrl, loadModels } from '../../main/models.ts';
 import { findMailFault } from '../../main/notifications.ts';
-import { findSourceUrl } from '../../main/source-role.ts';
 
 const queuePatienceMs = 5_000;
 

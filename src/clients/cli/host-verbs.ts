@@ -3,8 +3,7 @@ import type { Config } from '../../foundation/config/config.ts';
 import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import type { CheckedModel } from './check-models.ts';
-import type { TriggerStatement } from '../../main/model-triggers.ts';
-import type { AddressGrants } from '../../main/model-grants.ts';
+import type { AddressGrants, TriggerStatement } from '../../main/models.ts';
 import type { Json } from './api/json.ts';
 import { type Called, type Field, here, type Verbs } from './api/verb.ts';
 import { readProjectId } from './arguments.ts';
@@ -84,7 +83,7 @@ export const hostVerbs: Verbs = {
       ],
     },
     async run({ deps, given }) {
-      const { listGrants } = await import('../../main/model-grants.ts');
+      const { listGrants } = await import('../../main/models.ts');
       const config = await readSettings(deps);
       return listGrants(config, () => findSource(deps, config), given.columns === true);
     },
@@ -99,7 +98,7 @@ export const hostVerbs: Verbs = {
       'print the SQL of column, trigger and index that exports of changes of a model need (and of its tombstones)',
     args: { name: ['<name>', 'the name of the model', required(String)] },
     async run({ deps, given }) {
-      const { listTriggers } = await import('../../main/model-triggers.ts');
+      const { listTriggers } = await import('../../main/models.ts');
       const statements = listTriggers(await readSettings(deps), given.name as string);
       if (typeof statements === 'string') throw new CliError(statements);
       return statements;
@@ -205,7 +204,7 @@ interface Migrated {
 /** The address that models without a database of their own are read by. */
 async function findSource(deps: CliDeps, config: Config): Promise<string> {
   if (config.SOURCE_DATABASE_URL !== null) return config.SOURCE_DATABASE_URL;
-  const { findSourceUrl } = await import('../../main/source-role.ts');
+  const { findSourceUrl } = await import('../../main/models.ts');
   return findSourceUrl(config, await deps.findDatabase());
 }
 
@@ -218,7 +217,7 @@ async function migrate({ deps, given, isJson }: Called): Promise<Migrated> {
   // The role can be refused after the tables are made.
   if (!isJson) deps.print(migrated.length > 0 ? `migrated: ${migrated.join(', ')}` : 'up to date');
   if (!given.sourceRole) return { migrated };
-  const { ensureConfiguredRole } = await import('../../main/source-role.ts');
+  const { ensureConfiguredRole } = await import('../../main/models.ts');
   const role = await ensureConfiguredRole(config, url);
   return 'role' in role
     ? { migrated, source_role: role.role }

@@ -43,7 +43,7 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   const { verifyInstallation } = await import('../../main/verify.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
   const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
-  const { findSourceUrl } = await import('../../main/source-role.ts');
+  const { findSourceUrl } = await import('../../main/models.ts');
   const { createProgress } = await import('./api/progress.ts');
   const { json = false, strict = false, problems = false } = options;
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));

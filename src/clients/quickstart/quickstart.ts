@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../foundation/config/config.ts';
 import { toTimestamp } from '../../foundation/domain/time.ts';
 import type { Foundation } from '../../main/foundation.ts';
-import { writableSourceUrl } from '../../main/source-role.ts';
+import { writableSourceUrl } from '../../main/models.ts';
 import { verifyInstallation } from '../../main/verify.ts';
 import { countEvents, generateEvents } from '../../rows/sources/index.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';

@@ -28,8 +28,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * @param kept gets the faults of the variables that it names; these are then not set @throws ConfigError with
- * every other fault
+ * @param kept gets the faults of the variables that it names; these are then not set
+ * @throws ConfigError with every other fault
  */
 export function readConfig(
   env: Record<string, string | undefined> = process.env,

@@ -1,7 +1,6 @@
 /**
- * The canonical bytes of a value (RFC 8785): members sorted by name, no space. What is signed has only ASCII names and whole
- * numbers, so that each language gives the same bytes without a library.
- *
+ * RFC 8785: members sorted by name, no space. With only ASCII names and whole numbers each language gives the same
+ * bytes without a library.
  * @throws TypeError if the value has another name or number
  */
 export function canonicalBytes(value: unknown): Buffer {

@@ -29,12 +29,7 @@ const escapedIn = (word: number): number =>
   zeroIn(word ^ (ONES * BACKSLASH)) |
   ((word - ONES * SPACE) & ~word);
 
-/**
- * Skips bytes that are written as they are.
- *
- * @param view of all the bytes
- * @returns a position not behind the first byte from `from` on that is escaped, and less than 8 before it or `end`
- */
+/** A position at most 7 before the first byte from `from` on that is escaped, or `end`. @param view of all the bytes */
 export function skipPlainBytes(view: DataView, from: number, end: number): number {
   let at = from;
   for (; at + 8 <= end; at += 8) {

@@ -29,11 +29,9 @@ export const redisAddressForms =
   'redis:// or rediss:// with one host, or with several for a cluster; redis+cluster://; redis+sentinel://host:port,…/master';
 
 /**
- * Reads the address of one server, of a cluster (`redis://h1:p,h2:p`, `redis+cluster://h1:p`) or of a master
- * by its sentinels (`redis+sentinel://user:password@h1:p,h2:p/master/database`). With `rediss` all of it is
- * by TLS.
- *
- * @throws Error with what the value must be. No message holds a part of the login.
+ * One server, a cluster (`redis://h1:p,h2:p`, `redis+cluster://h1:p`) or a master by its sentinels
+ * (`redis+sentinel://user:password@h1:p,h2:p/master/database`); with `rediss` by TLS.
+ * @throws Error without a part of the login
  */
 export function parseRedisAddress(text: string): RedisAddress {
   const parts = form.exec(text)?.groups;

@@ -57,11 +57,10 @@ export function decideAttempt(
 }
 
 /**
- * The attempt that is the last if all from here on meet transient errors. Attempts that ended without an
- * error of their own (a shutdown, a worker that died) do not count, so each of them raises it.
- *
+ * The last one if all from here on meet transient errors. A shutdown or a worker that died does not count, so each
+ * raises it.
  * @param attempt attempts that were begun
- * @param faults those of them that count
+ * @param faults those that count
  * @param isUnderWay whether the newest has not ended
  */
 export function lastAttempt(

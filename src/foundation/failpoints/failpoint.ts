@@ -26,11 +26,7 @@ type Actions = (name: FailpointName) => Promise<void>;
 
 let armed: Actions | null = null;
 
-/**
- * For tests: a module that a test preloads into the process. The service never calls it.
- *
- * @internal
- */
+/** For tests: a module that a test preloads calls it, never the service. @internal */
 export function armFailpoints(actions: Actions): void {
   armed = actions;
 }

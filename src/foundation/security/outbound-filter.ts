@@ -43,12 +43,10 @@ export type Lookup = (
 const usualIdleMs = 15_000;
 
 /**
- * @param allowedPrivateEndpoints `host` (any port), `host:port`, `[::1]:port`, or `*.host` for the names
- *   below a host, as virtual-host style needs. These endpoints are not checked at all, and the system
- *   resolves their names, as the operator expects.
- * @param names resolves all other names
- * @param idleMs after which a connection without a request ends
- * @param proxies for all other endpoints
+ * @param allowedPrivateEndpoints `host` (any port), `host:port`, `[::1]:port`, or `*.host` for the names below a
+ *   host; they are not checked, and the system resolves their names
+ * @param names resolves all others
+ * @param idleMs after which an unused connection ends
  */
 export function createOutboundAgents(
   allowedPrivateEndpoints: readonly string[],

@@ -31,12 +31,7 @@ export function proxyFor(
   return isExcepted ? null : proxy;
 }
 
-/**
- * A connection to an endpoint by way of a proxy (CONNECT). The proxy resolves the name.
- *
- * @param limitMs until the tunnel is open, in all
- * @throws SluiceError `destination.proxy_refused` if the proxy answers with a refusal; errors of the connection
- */
+/** By CONNECT: the proxy resolves the name. @param limitMs in all @throws SluiceError `destination.proxy_refused` */
 export function openTunnel(
   proxy: string,
   host: string,

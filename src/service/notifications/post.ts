@@ -15,8 +15,9 @@ export interface Post {
 }
 
 /**
- * For `timeoutMs` in all; reads no body, follows no redirect. @returns the status @throws Error, which `answerOf`
- * describes
+ * For `timeoutMs` in all; reads no body, follows no redirect.
+ * @returns the status
+ * @throws Error, which `answerOf` describes
  */
 export function post(
   { httpAgent, httpsAgent }: OutboundAgents,

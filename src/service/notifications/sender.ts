@@ -100,9 +100,7 @@ interface Signed {
 }
 
 /**
- * The headers by which a receiver proves who sent a request, as Standard Webhooks 1.0 describes them: for
- * each secret `v1,` and the base64 of HMAC-SHA256 of `id.timestamp.body`.
- *
+ * As Standard Webhooks 1.0 has them: for each secret `v1,` and the base64 of HMAC-SHA256 of `id.timestamp.body`.
  * @param secrets `whsec_` and base64
  */
 export function signatureHeaders(

@@ -151,8 +151,8 @@ export class Difference {
 
   /**
    * @param elsewhere those of the keys of `gone` that the source has in another interval; null: not known
-   * @param commit rows of a view that share a key are in one commit. But if the files are of one run, it must have written as many
-   *   rows as it read, and no other row may be missing
+   * @param commit rows of a view that share a key are in one commit. But if the files are of one run, it must have
+   *   written as many rows as it read, and no other row may be missing
    */
   answer(
     elsewhere: ReadonlySet<string> | null,

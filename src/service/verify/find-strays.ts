@@ -50,10 +50,9 @@ const mostListed = 1_000_000;
 const batch = 500;
 
 /**
- * I4: every object of ours below the folders of an export is named by a current manifest, and every upload is known. Each
- * stray is looked for again after our tables were asked, because a run may have ended meanwhile.
- *
- * @param report called with each stray as it is found
+ * I4: a current manifest names every object of ours, and every upload is known. A stray is looked for again after
+ * our tables were asked, because a run may have ended.
+ * @param report called with each stray
  */
 export async function findStrays(
   sql: Sql,

@@ -6,7 +6,7 @@ import { joinKeys } from '../../rows/pipeline/key-values.ts';
 import { isNamedAfter } from '../../rows/pipeline/partition-folder.ts';
 import { madeBy, type ReadRows } from '../../rows/pipeline/read-back.ts';
 import type { Sql } from '../../state/store/database/database.ts';
-import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
+import { listReceipts, type Receipt, receiptsAfter } from '../../state/store/intervals/receipts.ts';
 import type { VerifiedExport } from '../../state/store/intervals/verify-queries.ts';
 import { verifyFiles } from './verify-files.ts';
 
@@ -31,8 +31,6 @@ export interface SearchedInterval {
   readonly hasColumn: boolean | null;
 }
 
-const page = 100;
-
 /** Rows with the value, by file, one on local disk at a time. @param after intervals after this one @param only these */
 export async function* findValue(
   search: SearchedExport,
@@ -40,16 +38,8 @@ export async function* findValue(
   after: DataInterval | null,
   only: ((interval: DataInterval) => boolean) | null = null,
 ): AsyncGenerator<SearchedInterval> {
-  const { sql, batchExport } = search;
-  let last = after;
-  for (;;) {
-    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, last, page);
-    for (const receipt of receipts) {
-      if (only === null || only(receipt.interval))
-        yield await searchCurrent(search, receipt, wanted);
-    }
-    last = receipts.at(-1)?.interval ?? null;
-    if (last === null || receipts.length < page) return;
+  for await (const receipt of receiptsAfter(search.sql, search.batchExport.id, after)) {
+    if (only === null || only(receipt.interval)) yield await searchCurrent(search, receipt, wanted);
   }
 }
 

@@ -50,10 +50,8 @@ interface Opened {
 }
 
 /**
- * Opens the elements of an export for a comparison with the source: all rows of the source, of one snapshot of now, are read
- * first, in the way of the export. Call `close` at the end.
- *
- * @returns why they cannot be compared, or null if there are none
+ * First reads all rows of the source of one snapshot, in the way of the export. Call `close` at the end.
+ * @returns why they cannot be compared; null: there are none
  */
 export async function openReplay(interval: VerifiedInterval): Promise<OpenReplay | string | null> {
   const { sql, batchExport, signal, renderAgain } = interval;

@@ -68,13 +68,7 @@ export class ReplayedRows {
     };
   }
 
-  /**
-   * Adds a row.
-   *
-   * @param values of all columns, as `valuesOfRow` gives them
-   * @param element -1: of the source
-   * @returns what to wait for before the next one
-   */
+  /** @param values of all columns, as `valuesOfRow` gives them @param element -1: of the source @returns what to wait for */
   add(values: readonly (string | null)[], element: number): Promise<void> | undefined {
     const { op, version, element: number } = this.#places;
     const key = joinKeys(this.#keys.map((at) => values[at] ?? null));

@@ -2,7 +2,7 @@ import { describeInterval } from '../../foundation/domain/time.ts';
 import type { MissingData } from '../../state/store/intervals/verify-queries.ts';
 import type { Strays } from './find-strays.ts';
 import { counted } from './finding.ts';
-import { type IntervalAnswers, noSums, type RowSums } from './verified-interval.ts';
+import { type IntervalAnswers, noSums, type RowSums, rowSums } from './verified-interval.ts';
 import type { VerifiedReceipt } from './verify-receipt.ts';
 
 export interface Verified extends RowSums {
@@ -78,12 +78,7 @@ export class Sums {
   }
 
   addAnswers(answers: IntervalAnswers): void {
-    const sums = this.#sums;
-    sums.late += answers.late;
-    sums.gone += answers.gone;
-    sums.moved += answers.moved;
-    sums.goneOrMoved += answers.goneOrMoved;
-    sums.pending += answers.pending;
+    for (const name of rowSums) this.#sums[name] += answers[name];
     keep(this.#remarks, answers.remarks);
     keep(this.#unproven, answers.unproven === null ? [] : [answers.unproven]);
   }

@@ -47,6 +47,7 @@ export interface RowSums {
 }
 
 export const noSums: RowSums = { late: 0, gone: 0, moved: 0, goneOrMoved: 0, pending: 0 };
+export const rowSums = Object.keys(noSums) as (keyof RowSums)[];
 
 export interface IntervalAnswers extends RowSums {
   readonly findings: readonly Finding[];

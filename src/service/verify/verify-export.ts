@@ -1,6 +1,6 @@
 import { inSeconds } from '../../foundation/domain/time.ts';
 import type { ExportTable } from '../../rows/pipeline/table-format.ts';
-import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
+import { type Receipt, receiptsAfter } from '../../state/store/intervals/receipts.ts';
 import {
   countMissingData,
   findGaps,
@@ -25,8 +25,6 @@ export interface VerifyOptions extends ReceiptOptions {
   readonly retentionDays: number;
   readonly onInterval: () => void;
 }
-
-const page = 100;
 
 /** Reads our tables, the source and every current file. @param report called with each breach as it is found */
 export async function verifyExport(
@@ -68,21 +66,14 @@ async function verifyReceipts(
   report: (finding: Finding) => void,
 ): Promise<void> {
   const { sql, batchExport, table } = options;
-  let after: Receipt['interval'] | null = null;
-  for (;;) {
-    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
-    for (const receipt of receipts) {
-      const verified = await verifyReceipt(options, receipt, report);
-      sums.add(verified);
-      const isHere = verified.receipt?.destinationVersion === batchExport.destinationVersion;
-      // The table of such an export has the newest interval alone.
-      if (isHere && batchExport.mode === 'snapshot') tableFiles.length = 0;
-      if (table && isHere) tableFiles.push(...(verified.receipt?.files ?? []));
-      options.onInterval();
-    }
-    const last = receipts.at(-1);
-    if (!last || receipts.length < page) return;
-    after = last.interval;
+  for await (const receipt of receiptsAfter(sql, batchExport.id)) {
+    const verified = await verifyReceipt(options, receipt, report);
+    sums.add(verified);
+    const isHere = verified.receipt?.destinationVersion === batchExport.destinationVersion;
+    // The table of such an export has the newest interval alone.
+    if (isHere && batchExport.mode === 'snapshot') tableFiles.length = 0;
+    if (table && isHere) tableFiles.push(...(verified.receipt?.files ?? []));
+    options.onInterval();
   }
 }
 
@@ -110,20 +101,15 @@ async function hasMoreFiles(
   files: readonly Receipt['files'][number][],
 ): Promise<boolean> {
   const knownKeys = new Set(files.map(({ key }) => key));
-  let after: Receipt['interval'] | null = null;
   let count = 0;
   let hasMore = false;
-  for (;;) {
-    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
-    for (const { files: current, destinationVersion } of receipts) {
-      if (destinationVersion !== batchExport.destinationVersion) continue;
-      if (batchExport.mode === 'snapshot') [count, hasMore] = [0, false];
-      hasMore ||= current.some(({ key }) => !knownKeys.has(key));
-      count += current.length;
-    }
-    after = receipts.at(-1)?.interval ?? null;
-    if (after === null || receipts.length < page) return hasMore || count !== knownKeys.size;
+  for await (const { files: current, destinationVersion } of receiptsAfter(sql, batchExport.id)) {
+    if (destinationVersion !== batchExport.destinationVersion) continue;
+    if (batchExport.mode === 'snapshot') [count, hasMore] = [0, false];
+    hasMore ||= current.some(({ key }) => !knownKeys.has(key));
+    count += current.length;
   }
+  return hasMore || count !== knownKeys.size;
 }
 
 async function verifyTables({

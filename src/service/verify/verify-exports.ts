@@ -13,6 +13,7 @@ import {
 import type { Finding } from './finding.ts';
 import { type PlaceOf, Places } from './places.ts';
 import { nothingVerified, type Verified } from './sums.ts';
+import { rowSums } from './verified-interval.ts';
 import { type VerifyOptions, verifyExport } from './verify-export.ts';
 
 export interface VerifiedExportReport extends Verified {
@@ -68,10 +69,7 @@ const lanes = 4;
 const keptFindings = 100;
 
 /**
- * Checks every export, or some, against the promises: reads our tables, the source and every current file. A breach, or a
- * destination, a source or a secret that cannot be read, costs only the result of its export. Each export has a limited
- * time, which depends on its size.
- *
+ * What cannot be read costs only the result of its export, whose time is limited by its size.
  * @throws if our own database is unreachable
  */
 export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
@@ -106,25 +104,22 @@ export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
   );
 }
 
+const figures = [
+  ...(['intervals', 'files', 'rows', 'bytes'] as const),
+  ...rowSums,
+  ...(['elsewhere', 'leftovers'] as const),
+];
+
 function reportOf(asked: number, results: readonly VerifiedExportReport[]): VerifyReport {
-  const sum = (what: NumberOf<Verified>) =>
-    results.reduce((total, result) => total + result[what], 0);
+  const sums = figures.map((name) => {
+    return [name, results.reduce((total, result) => total + result[name], 0)];
+  });
   const read = results.filter(({ failure }) => failure === null).length;
   return {
     exports: asked,
     read,
     unread: asked - read,
-    intervals: sum('intervals'),
-    files: sum('files'),
-    rows: sum('rows'),
-    bytes: sum('bytes'),
-    late: sum('late'),
-    gone: sum('gone'),
-    moved: sum('moved'),
-    goneOrMoved: sum('goneOrMoved'),
-    pending: sum('pending'),
-    elsewhere: sum('elsewhere'),
-    leftovers: sum('leftovers'),
+    ...(Object.fromEntries(sums) as Pick<Verified, (typeof figures)[number]>),
     unproven: results.flatMap(({ unproven }) => unproven),
     remarks: results.flatMap(({ remarks }) => remarks),
     leftOut: results.flatMap(({ leftOut }) => leftOut),
@@ -132,8 +127,6 @@ function reportOf(asked: number, results: readonly VerifiedExportReport[]): Veri
     results,
   };
 }
-
-type NumberOf<T> = { [Name in keyof T]: T[Name] extends number ? Name : never }[keyof T];
 
 async function verifyOne(
   all: VerifyAll,

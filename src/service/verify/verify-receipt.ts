@@ -181,10 +181,9 @@ function hasChanged(interval: VerifiedInterval, receipt: Receipt): Promise<boole
 }
 
 /**
- * I4 and I3 for files that a transformation chain made: the chain is applied again to the source's rows.
- * Equal files prove that each row is exported, dropped or rejected as the chain says. Files of another
- * build may differ in their bytes: then the rows are compared. If rows left the source, those that stay are
- * compared. If rows of the source were written since, or a step is gone, only the keys are compared.
+ * I4, and I3 as long as it can be known: if the source has not changed since the newest snapshot, they are compared.
+ * Otherwise the rows of the files are counted.
+ * @param verifyRows compares the files with the source
  */
 async function verifyTransformed(
   interval: VerifiedInterval,

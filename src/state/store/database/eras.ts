@@ -11,14 +11,10 @@ export interface Era {
   readonly held: boolean;
 }
 
-export interface ListedEra extends Era {
+export interface ListedEra extends Era, Place {
   readonly reason: string;
   readonly beganAt: Timestamp;
   readonly acceptedAt: Timestamp | null;
-  readonly systemIdentifier: string | null;
-  readonly timeline: number | null;
-  readonly databaseOid: number | null;
-  readonly erasOid: number | null;
 }
 
 interface Place {

@@ -2,9 +2,9 @@ import { readdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { chooseSchema, migrationsTable, ownPath, quoted, readSchemas } from './own-schema.ts';
-import { pinSession, requireOwnSession } from './sessions.ts';
+import { requireOwnSession, withClients } from './sessions.ts';
 import { ReadOnlyError } from './unavailable.ts';
 
 /** Any constant: concurrent migrations wait for each other under this advisory lock. */
@@ -16,7 +16,6 @@ const migrationsDir = fileURLToPath(new URL('../../../../migrations', import.met
 const lockTimeoutMs = 1_000;
 const pauseMs = 1_000;
 const maxTries = 300;
-const connectTimeoutMs = 10_000;
 const abandonedMs = 60_000;
 
 /** The schema of our own tables is older than this build, or belongs to another role. */
@@ -31,12 +30,9 @@ const isOlder = (missing: readonly string[]) =>
   );
 
 /**
- * Brings the schema of our own tables up to date. Any number of processes may call it at once, also while
- * others run: the second waits for the first and has nothing to do. The newer schema of a newer build is
- * left unchanged.
- *
- * @returns the names of the migrations that were run, oldest first
- * @throws PoolerError if a migration is missing and the address leads to a pooler in transaction mode
+ * Any number of processes may call it at once; a newer schema of a newer build is left unchanged.
+ * @returns the migrations that were run, oldest first
+ * @throws PoolerError if one is missing and the address leads to a pooler in transaction mode
  */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
   if ((await findMissing(connectionString)).length === 0) return [];
@@ -150,27 +146,16 @@ async function listApplied(client: Client): Promise<readonly string[]> {
 }
 
 /** Opens a connection to our own tables for `work`, and closes it afterwards. */
-export async function withClient<T>(
+export function withClient<T>(
   connectionString: string,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  const client = new Client({
-    connectionString,
-    application_name: 'sluice-migrate',
-    connectionTimeoutMillis: connectTimeoutMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: connectTimeoutMs,
-  });
-  // A connection that breaks between two statements fails the next one, not the process.
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    await pinSession(client);
+  const inOwnSchema = async ([opened]: readonly Client[]) => {
+    const client = opened as Client;
     await client.query(`select set_config('search_path', ${ownPath}, false)`);
-    return await work(client);
-  } finally {
-    await client.end();
-  }
+    return work(client);
+  };
+  return withClients([connectionString], inOwnSchema, 'sluice-migrate');
 }
 
 /** `insufficient_privilege` (PostgreSQL, appendix A). */

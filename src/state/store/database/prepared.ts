@@ -3,16 +3,14 @@ const usual = 'sluice_';
 const once = 'sluice_once_';
 
 /**
- * For what requests send often: each connection parses it once. It is kept for good, so there may be few. @returns
- * the text
+ * For what requests send often: each connection parses it once. It is kept for good, so there may be few.
+ * @returns the text
  */
 export const prepared = (text: string): string => named(text, usual);
 
 /**
- * As `prepared`, for a statement that many runs share, that waits for no lock, and whose plan is good for all values. Outside of a
- * transaction it is sent on a few connections, each of which plans it once. PostgreSQL would plan it for each of the first five
- * values on each connection, which takes longer than to execute it.
- *
+ * As `prepared`, for what many runs share and waits for no lock. Outside of a transaction it is sent on a few
+ * connections, which plan it once: PostgreSQL would plan it for the first five values on each connection.
  * @returns the text
  */
 export const plannedOnce = (text: string): string => named(text, once);
@@ -28,9 +26,8 @@ export const isPlannedOnce = (text: string): boolean => names.get(text)?.startsW
 export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;
 
 /**
- * SQL: whether a SELECT has a row. Use it instead of EXISTS beside rows of a statement that is planned once: if the table was almost
- * empty then, PostgreSQL reads all of it for an EXISTS, and here it looks for the row.
- *
+ * SQL: whether a SELECT has a row. In a statement that is planned once PostgreSQL would read all of a table for an
+ * EXISTS, if it was almost empty then.
  * @param from the SELECT from its FROM on
  */
 export const isAny = (from: string): string => `(select true ${from} limit 1) is true`;

@@ -74,14 +74,11 @@ export async function pinSession(client: ClientBase): Promise<void> {
 }
 
 /**
- * Marks it as a session to our own tables, if no other client gets it: else a pooler would leave the mark, and the
- * settings `own`, to others. The pinned settings stay in a shared session: a pooler shares sessions of one role in one
- * database.
- *
+ * The mark and `own` are for sessions that no other client gets: a pooler would leave them to others. It shares
+ * sessions of one role in one database, so the pinned settings may stay.
  * @param path SQL of its search path
- * @param writes whether a server that takes no writes is refused: after a failover the address may lead to a
- *   standby for a while. Its answers are old, and a connection to it would stay in the pool
- * @returns whether this is such a session
+ * @param writes whether a server that takes no writes is refused: a connection to a standby would stay in the pool
+ * @returns whether no other client gets it
  * @throws ReadOnlyError
  */
 async function setUp(
@@ -194,15 +191,12 @@ export async function isSameDatabase(one: string, other: string): Promise<boolea
 export async function withClients<T>(
   addresses: readonly string[],
   work: (clients: readonly Client[]) => Promise<T>,
+  name = 'sluice-start',
 ): Promise<T> {
-  const clients = addresses.map(
-    (connectionString) =>
-      new Client({
-        connectionString,
-        application_name: 'sluice-start',
-        connectionTimeoutMillis: 10_000,
-      }),
-  );
+  const clients = addresses.map((connectionString) => {
+    const times = { connectionTimeoutMillis: 10_000, keepAliveInitialDelayMillis: 10_000 };
+    return new Client({ connectionString, application_name: name, keepAlive: true, ...times });
+  });
   // A connection that breaks between two statements fails the next one, not the process.
   for (const client of clients) client.on('error', () => {});
   try {

@@ -31,10 +31,9 @@ interface ShrinkingPool {
 }
 
 /**
- * Lets work wait if the server has no free connection: the pool uses those that it has, and asks for more later. So an
- * installation with too few connections is slow, and each part of it makes progress.
- *
- * @param fewest connections that the pool asks for again and again, even while it is small
+ * The pool uses the connections that it has, and asks for more later: with too few an installation is slow, not
+ * stuck.
+ * @param fewest connections that the pool asks for even while it is small
  */
 export function shrinkWhenRefused(pool: Pool, fewest = 1): ShrinkingPool {
   const { options } = pool;

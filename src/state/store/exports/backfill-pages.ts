@@ -77,11 +77,7 @@ export function planLockedPage(db: Transactor, page: PlannedPage): Promise<numbe
   });
 }
 
-/**
- * Makes the runs of pages of several backfills, without waiting for the rows of these or of their exports.
- *
- * @returns how many, in the order of the pages; null if the backfill has ended, was advanced since, is locked or is of another mode than append
- */
+/** Waits for no lock. @returns how many runs, by page; null: ended, advanced, locked, or of another mode than append */
 export async function planFreePages(
   sql: Sql,
   pages: readonly PlannedPage[],

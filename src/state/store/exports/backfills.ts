@@ -46,16 +46,10 @@ export const backfillColumns = `b.id, b.export_id as "exportId", b.team_id as "t
   ${instantOf('b.planned_to')} as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
   b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt"`;
 
-export interface NewBackfill {
-  readonly exportId: string;
-  readonly teamId: number;
-  readonly range: DataInterval;
-  readonly order: BackfillOrder;
-  readonly reprocess: Reprocess;
-  readonly dropsMissing: boolean;
-  readonly concurrency: number;
-  readonly totalRuns: number;
-}
+export type NewBackfill = Omit<
+  Backfill,
+  'id' | 'status' | 'plannedTo' | 'stoppedReason' | 'createdAt' | 'finishedAt' | 'lastUpdatedAt'
+>;
 
 export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<string> {
   const [row] = await tx.query<{ id: string }>(
@@ -235,13 +229,8 @@ export async function listBackfills(
   limit: number,
 ): Promise<KeysetPage<BackfillWithProgress>> {
   const conditions = new Conditions().add('b.export_id = ?', exportId);
-  const page = seek(
-    conditions,
-    { column: 'b.created_at', descending: true },
-    'b.id',
-    position,
-    limit,
-  );
+  const order = { column: 'b.created_at', descending: true };
+  const page = seek(conditions, order, 'b.id', position, limit);
   const rows = await sql.query<BackfillWithProgress>(
     `select ${columns} from backfills b, ${progress} where ${conditions.sql} ${page}`,
     conditions.values,

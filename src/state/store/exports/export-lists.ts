@@ -56,7 +56,8 @@ export async function listBatchExports(
     page.offset,
   ]);
   const [first] = rows;
-  if (first) return { count: first.count, results: rows.map(toBatchExport) };
+  if (first)
+    return { count: first.count, results: rows.map(({ count: _, ...row }) => toBatchExport(row)) };
   // After the last page, no row has the count.
   const [total] = await sql.query<{ count: number }>(counting(reach), [reachValue(reach)]);
   return { count: total?.count ?? 0, results: [] };
@@ -114,7 +115,8 @@ export async function findBatchExports(
     conditions.values,
   );
   const [first] = rows;
-  if (first) return { count: first.count, results: rows.map(toBatchExport) };
+  if (first)
+    return { count: first.count, results: rows.map(({ count: _, ...row }) => toBatchExport(row)) };
   const [total] = await sql.query<{ count: number }>(`select count(*) ${matching}`, values);
   return { count: total?.count ?? 0, results: [] };
 }

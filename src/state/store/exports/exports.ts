@@ -1,6 +1,6 @@
 import type { BatchExport, PauseReason } from '../../../foundation/domain/batch-export.ts';
-import type { Interval } from '../../../foundation/domain/cadence.ts';
-import { settingList, settingsOf } from '../../../foundation/domain/export-settings.ts';
+import type { Cadence } from '../../../foundation/domain/cadence.ts';
+import { settingList } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
@@ -27,16 +27,12 @@ export type BatchExportSettings = Omit<
 export type NewBatchExport = BatchExportSettings & Pick<BatchExport, 'id' | 'teamId' | 'model'>;
 
 /** An export as statements select it by `columns`. */
-export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
-  destinationType: string;
-  destinationConfig: DestinationConfig;
-  destinationSecrets: Buffer | null;
-  destinationSecretEnds: Record<string, string | null> | null;
-  interval: Interval;
-  timezone: string;
-  offsetDay: number | null;
-  offsetHour: number | null;
-};
+export interface ExportRow extends Omit<BatchExport, 'destination' | 'cadence'>, Cadence {
+  readonly destinationType: string;
+  readonly destinationConfig: DestinationConfig;
+  readonly destinationSecrets: Buffer | null;
+  readonly destinationSecretEnds: Record<string, string | null> | null;
+}
 
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
@@ -50,42 +46,11 @@ export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type 
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
 export function toBatchExport(row: ExportRow): BatchExport {
-  return {
-    id: row.id,
-    teamId: row.teamId,
-    name: row.name,
-    destination: {
-      type: row.destinationType,
-      config: row.destinationConfig,
-      secrets: row.destinationSecrets,
-      secretEnds: row.destinationSecretEnds,
-    },
-    cadence: {
-      interval: row.interval,
-      timezone: row.timezone,
-      offsetDay: row.offsetDay,
-      offsetHour: row.offsetHour,
-    },
-    model: row.model,
-    dslQuery: row.dslQuery,
-    querySchema: row.querySchema,
-    filters: row.filters,
-    transformations: row.transformations,
-    paused: row.paused,
-    lastPausedAt: row.lastPausedAt,
-    pausedReason: row.pausedReason,
-    pausedCode: row.pausedCode,
-    startAt: row.startAt,
-    endAt: row.endAt,
-    ...settingsOf(row),
-    lateSince: row.lateSince,
-    createdAt: row.createdAt,
-    lastUpdatedAt: row.lastUpdatedAt,
-    schedule: row.schedule,
-    highWaterMark: row.highWaterMark,
-    failureStreak: row.failureStreak,
-    lastSuccessAt: row.lastSuccessAt,
-  };
+  const { destinationType: type, destinationConfig: config, ...other } = row;
+  const { destinationSecrets: secrets, destinationSecretEnds: secretEnds, ...more } = other;
+  const { interval, timezone, offsetDay, offsetHour, ...rest } = more;
+  const cadence = { interval, timezone, offsetDay, offsetHour };
+  return { ...rest, destination: { type, config, secrets, secretEnds }, cadence };
 }
 
 /** The columns that a request can set. Statements find a column's parameter by its name. */
@@ -172,9 +137,8 @@ const creationFrom = (before: string, from: string): string =>
 const creation = creationFrom('', `where ${isBelow(`$${roomParameter}::int`)}`);
 
 /**
- * It counts what was committed when the statement began. Two kinds of creations may add exports before it
- * commits: those that were in progress, and those that held the lock or waited for it already. Each needs
- * a connection, so there are at most twice `max_connections` of them.
+ * It counts what was committed when it began. Creations in progress, and those that hold the lock or wait for it,
+ * may add exports before it commits: each needs a connection, so at most twice `max_connections`.
  */
 const farCreation = creationFrom(
   `locked as materialized (
@@ -263,9 +227,8 @@ const lockingLive = prepared(
 );
 
 /**
- * Locks an export of any owner until the transaction ends, for work that was already authorized. Always
- * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be
- * written; otherwise a worker that locks a backfill or a run would deadlock with the holder of this lock.
+ * For work that was already authorized. Lock it before one of its runs, as a delete does. Rows that refer to it
+ * can still be written: else a worker that locks a run would deadlock with the holder.
  */
 export async function lockExport(
   tx: Sql,
@@ -280,18 +243,15 @@ const lockingNow =
   prepared(`select ${columns}, ${instantOf('clock_timestamp()')} as now from batch_exports e
   where e.id = $1 and e.deleted_at is null for no key update`);
 
-/**
- * Locks an export as `lockExport` does, to change it.
- *
- * @returns also the time by Postgres' clock: after each change of the export that was committed before. If another
- *   transaction changed it while this one waited, Postgres evaluates the row and the time again.
- */
+/** @returns also the time after each change that was committed before: if this one waited, Postgres evaluates it again. */
 export async function lockExportNow(
   tx: Sql,
   id: string,
 ): Promise<{ readonly batchExport: BatchExport; readonly now: Instant } | null> {
-  const [row] = await tx.query<ExportRow & { now: Instant }>(lockingNow, [id]);
-  return row ? { batchExport: toBatchExport(row), now: row.now } : null;
+  const [found] = await tx.query<ExportRow & { now: Instant }>(lockingNow, [id]);
+  if (!found) return null;
+  const { now, ...row } = found;
+  return { batchExport: toBatchExport(row), now };
 }
 
 export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
@@ -310,10 +270,9 @@ export interface FailureStreak {
 }
 
 /**
- * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`. If that is the first failure, and a person must decide about
- * it, it also takes the place of another reason for which Sluice has paused the export: such a pause would end by itself.
- *
- * @returns the streak, and whether this failure paused the export, or is the new reason of its pause
+ * The export is paused once the streak reaches `pauseAfter`. A first failure that a person must decide also replaces
+ * another reason of Sluice's, which would end by itself.
+ * @returns whether it paused the export, or gave its pause a new reason
  */
 export async function recordFailure(
   tx: Sql,

@@ -53,13 +53,8 @@ export function entryValues(entries: readonly NewLogEntry[]): readonly unknown[]
   ];
 }
 
-export interface LogEntry {
-  readonly teamId: number;
-  readonly exportId: string;
-  readonly runId: string | null;
+export interface LogEntry extends Omit<NewLogEntry, 'ageMs'> {
   readonly timestamp: Timestamp;
-  readonly level: LogLevel;
-  readonly message: string;
 }
 
 export interface LogListRequest {

@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Sql } from '../database/database.ts';
+import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import { live, running } from '../runs/run-moves.ts';
 
@@ -124,7 +125,7 @@ export async function takeUncomparedPlace(
   sql: Sql,
   teamId: number,
 ): Promise<UncomparedPlace | null> {
-  const [row] = await sql.query<Omit<UncomparedPlace, 'destination'> & StoredDestination>(
+  const [row] = await sql.query<DestinationRow<UncomparedPlace>>(
     `with due as (
        select f.export_id, f.version from ${uncompared} and e.team_id = $1
         order by f.compare_after nulls first limit 1 for update of f skip locked
@@ -140,9 +141,7 @@ export async function takeUncomparedPlace(
        from taken f join batch_exports e on e.id = f.export_id join projects p on p.id = e.team_id`,
     [teamId],
   );
-  if (!row) return null;
-  const { type, config, secrets, ...rest } = row;
-  return { ...rest, destination: { type, config, secrets } };
+  return row ? withDestination(row) : null;
 }
 
 /** If they are one, the former one is forgotten. @returns false if the export has moved again, or is deleted */

@@ -2,6 +2,7 @@ import type { StoredDestination } from '../../../foundation/domain/batch-export.
 import type { LeftoverFile } from '../../../foundation/domain/receipt.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { Lease } from '../runs/lease.ts';
 import { live } from '../runs/run-moves.ts';
@@ -196,7 +197,7 @@ export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean
 
 /** Takes one interval of a team: no other sweep takes it for an hour. */
 export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork | null> {
-  const rows = await sql.query<Omit<RemovalWork, 'destination'> & StoredDestination>(
+  const [row] = await sql.query<DestinationRow<RemovalWork>>(
     `with due as (
        select l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
          from ${dueRemovals} and e.team_id = $1 limit 1
@@ -215,8 +216,5 @@ export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork
        join runs r on r.id = c.run_id`,
     [teamId],
   );
-  const [row] = rows;
-  if (!row) return null;
-  const { type, config, secrets, ...rest } = row;
-  return { ...rest, destination: { type, config, secrets } };
+  return row ? withDestination(row) : null;
 }

@@ -1,16 +1,12 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Sql } from '../database/database.ts';
-import type { CommittedFile } from '../../../foundation/domain/receipt.ts';
+import type { CommittedFiles } from '../../../foundation/domain/receipt.ts';
 import type { Run } from '../runs/runs.ts';
 
-export interface IntervalFiles {
+export interface IntervalFiles
+  extends Pick<CommittedFiles, 'generation' | 'manifestKey' | 'files' | 'rejectedFiles'> {
   /** The run that wrote them, or that found them unchanged. */
   readonly runId: string;
-  readonly generation: number;
-  /** Null if the export writes no manifest. */
-  readonly manifestKey: string | null;
-  readonly files: readonly CommittedFile[];
-  readonly rejectedFiles: readonly CommittedFile[];
   /** Generation of the files that the run of the request committed; null if it committed none. */
   readonly runGeneration: number | null;
   readonly destination: {

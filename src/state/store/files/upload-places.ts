@@ -3,6 +3,7 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { prepared } from '../database/prepared.ts';
 import { intervalOf, isSameInterval } from '../database/times.ts';
 import type { Lease } from '../runs/lease.ts';
@@ -72,7 +73,7 @@ export async function takeUploadPlace(
   teamId: number,
   lookMs: number,
 ): Promise<UploadPlace | null> {
-  const [row] = await sql.query<Omit<UploadPlace, 'destination'> & StoredDestination>(
+  const [row] = await sql.query<DestinationRow<UploadPlace>>(
     `with chosen as (
        select p.export_id, p.destination_version from ${due} and e.team_id = $1
         order by p.look_at limit 1 for update of p skip locked
@@ -89,9 +90,7 @@ export async function takeUploadPlace(
        left join former_destinations f on f.export_id = e.id and f.version = t.destination_version`,
     [teamId, lookMs],
   );
-  if (!row) return null;
-  const { type, config, secrets, ...place } = row;
-  return { ...place, destination: { type, config, secrets } };
+  return row ? withDestination(row) : null;
 }
 
 type Looked = Pick<UploadPlace, 'exportId' | 'destinationVersion' | 'notes' | 'isBusy' | 'tries'>;
@@ -166,10 +165,9 @@ const mayBeReplaced = `exists (select from runs r where r.export_id = e.id and r
    and r.data_interval_end = i.data_interval_end and ${isInPlace('r')} and r.finished_at > now() - ${pause})`;
 
 /**
- * Judges uploads by their keys: a generation belongs to one attempt. To be asked after the store was asked for the list. What
- * an attempt begins later has a higher generation than any that was given before.
- *
- * @returns those with a generation that the export has given to an attempt
+ * By their keys: a generation belongs to one attempt. Ask after the store was asked for the list: later attempts
+ * have higher generations.
+ * @returns those with a generation that the export has given
  */
 export async function judgeUploads(
   sql: Sql,

@@ -38,11 +38,11 @@ export async function lockDueChecks(tx: Sql, limit: number): Promise<CheckedExpo
 const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at))
   and not exists (select from accepted_intervals x where ${isSameInterval('x', 't')})`;
 
-/** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
 /** SQL: whether the run `r` has read from its source for long. The function `reads_long` has the same rule. */
 const readsLong = `r.status = 'Running' and r.step in ('first_row', 'read') and r.lease_expires_at > now()
   and r.step_since < now() - interval '1 minute'`;
 
+/** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
 const whyOf = `left join lateral (select coalesce(r.error_code, 'source.slow') as code from runs r where ${isSameInterval('r', 't')}
        and (r.error_code is not null or ${readsLong}) order by r.generation desc limit 1) as failed on c.export_id is null
   left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
@@ -78,13 +78,10 @@ export async function listUnjudged(
 }
 
 /** A judgement of an interval that is late, or at risk. */
-export interface LateInterval {
-  readonly exportId: string;
-  readonly interval: DataInterval;
+export interface LateInterval
+  extends Pick<OwedInterval, 'exportId' | 'interval' | 'deliveredAt' | 'code'> {
   readonly dueBy: Instant;
   readonly isMissed: boolean;
-  readonly deliveredAt: Instant | null;
-  readonly code: string | null;
   readonly turn: Turn;
 }
 
@@ -143,11 +140,8 @@ export async function storeChecks(tx: Sql, checks: readonly Checked[]): Promise<
 }
 
 /** An interval that missed its deadline and has now arrived. */
-export interface DeliveredLate {
-  readonly exportId: string;
-  readonly teamId: number;
-  readonly organizationId: string;
-  readonly name: string;
+export interface DeliveredLate
+  extends Pick<CheckedExport, 'exportId' | 'teamId' | 'organizationId' | 'name'> {
   readonly dueBy: Timestamp;
   readonly code: string | null;
   readonly turn: Turn;

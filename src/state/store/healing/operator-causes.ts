@@ -149,8 +149,8 @@ export async function listCauses(
   };
 }
 
-export interface OperatorExport {
-  readonly id: string;
+export interface OperatorExport
+  extends Pick<OperatorCause, 'id' | 'since' | 'missingIntervals' | 'latestError' | 'nextProbeAt'> {
   readonly name: string;
   readonly teamId: number;
   readonly projectName: string;
@@ -161,11 +161,7 @@ export interface OperatorExport {
   readonly causeId: string | null;
   readonly code: string | null;
   readonly turn: Turn | null;
-  readonly since: Timestamp | null;
-  readonly missingIntervals: number;
   readonly paused: boolean;
-  readonly latestError: string | null;
-  readonly nextProbeAt: Timestamp | null;
   readonly completeUpTo: Timestamp | null;
 }
 

@@ -4,25 +4,19 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from '../files/guarded-work.ts';
 import { isAwake, mayRun } from '../healing/healing.ts';
-import type { ReceiptProof } from '../../../foundation/domain/receipt.ts';
+import type { ReceiptProof, RunResult } from '../../../foundation/domain/receipt.ts';
 import { live } from '../runs/run-moves.ts';
-import { tenantKeyOf } from '../tenants/tenants.ts';
+import { type Project, tenantKeyOf } from '../tenants/tenants.ts';
 import { boundsOf, intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
 
 /** A completed interval that may have got rows since. */
-export interface LookBack {
+export interface LookBack
+  extends Pick<RunResult, 'snapshot' | 'keyDigest' | 'keyCount' | 'settled' | 'pending'>,
+    Pick<Project, 'tenantKey' | 'organizationId'> {
   readonly exportId: string;
   readonly teamId: number;
-  readonly tenantKey: string;
-  readonly organizationId: string;
   readonly interval: DataInterval;
-  /** The snapshot and digest of the source at the last look. */
-  readonly snapshot: string;
-  readonly keyDigest: string | null;
-  readonly keyCount: number;
   readonly deliveredRows: number;
-  readonly settled: boolean;
-  readonly pending: readonly string[];
   /** Looks, and runs that were to add late rows, that failed in a row. */
   readonly tries: number;
   /** Looks of the export that failed in a row. */

@@ -99,6 +99,22 @@ export async function listReceipts(
   );
 }
 
+const pageOfReceipts = 100;
+
+/** All receipts of an export after the interval `after`, oldest first, a page at a time. */
+export async function* receiptsAfter(
+  sql: Sql,
+  exportId: string,
+  after: DataInterval | null = null,
+): AsyncGenerator<Receipt> {
+  for (let last = after; ; ) {
+    const receipts = await listReceipts(sql, exportId, last, pageOfReceipts);
+    yield* receipts;
+    last = receipts.at(-1)?.interval ?? null;
+    if (last === null || receipts.length < pageOfReceipts) return;
+  }
+}
+
 export interface CompletedInterval extends DataInterval {
   /** Rows in its files at the current destination, rejected ones included. */
   readonly rows: number;

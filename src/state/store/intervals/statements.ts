@@ -39,15 +39,11 @@ export async function lockChain(tx: Sql, exportId: string): Promise<StatementCha
 }
 
 /** The newest statement, as customers compare it. */
-export interface StatementHead {
-  readonly number: number;
-  readonly sha256: string | null;
+export interface StatementHead
+  extends Pick<StatementChain, 'number' | 'sha256' | 'putNumber' | 'acknowledged'> {
   readonly madeAt: Timestamp | null;
-  /** The newest one that is at the destination. */
-  readonly putNumber: number;
   /** Why a later one is not; null: it will be, or is. */
   readonly putFault: string | null;
-  readonly acknowledged: Acknowledgement | null;
   /** Rows of the balance of the statement that was acknowledged; null if there is none, or it was replaced. */
   readonly owedRows: number | null;
 }

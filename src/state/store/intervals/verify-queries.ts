@@ -1,24 +1,18 @@
-import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
-import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
+import type { BatchExport, StoredDestination } from '../../../foundation/domain/batch-export.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { readKey } from '../../../foundation/domain/file-name.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { type DestinationRow, withDestination } from '../files/stored-destination.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
-import { tenantKeyOf } from '../tenants/tenants.ts';
+import { type Project, tenantKeyOf } from '../tenants/tenants.ts';
 import { boundsOf } from '../database/times.ts';
 
-export interface VerifiedExport {
-  readonly id: string;
-  readonly name: string;
-  readonly teamId: number;
-  readonly tenantKey: string;
-  readonly externalId: string;
-  readonly model: string;
-  readonly mode: ExportMode;
-  readonly dslQuery: string | null;
+export interface VerifiedExport
+  extends Pick<BatchExport, 'id' | 'name' | 'teamId' | 'model' | 'mode' | 'dslQuery'>,
+    Pick<Project, 'tenantKey' | 'externalId'> {
   readonly destination: StoredDestination;
   readonly destinationVersion: number;
   readonly highWaterMark: Timestamp | null;
@@ -30,7 +24,7 @@ export async function listVerifiedExports(
   wanted: string | null,
   organization: string | null = null,
 ): Promise<VerifiedExport[]> {
-  const rows = await sql.query<Omit<VerifiedExport, 'destination'> & StoredDestination>(
+  const rows = await sql.query<DestinationRow<VerifiedExport>>(
     `select e.id, e.name, e.team_id as "teamId", ${tenantKeyOf('p')}, p.external_id as "externalId", e.model, e.mode, e.dsl_query as "dslQuery",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
             e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
@@ -40,10 +34,7 @@ export async function listVerifiedExports(
       order by e.created_at, e.id`,
     [wanted, organization],
   );
-  return rows.map(({ type, config, secrets, ...rest }) => ({
-    ...rest,
-    destination: { type, config, secrets },
-  }));
+  return rows.map(withDestination);
 }
 
 export interface ExportSize {

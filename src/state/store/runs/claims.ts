@@ -202,10 +202,9 @@ export async function claimFree(
 }
 
 /**
- * Claims a run after the transactions that change it at this moment. Removes it from the outbox even if it cannot be
- * taken: its holder re-enqueues it. A run that is not due yet (backoff, jitter) stays there.
- *
- * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
+ * Waits for who changes it, and removes it from the outbox even if it cannot be taken: its holder re-enqueues it. A
+ * run that is not due yet stays there.
+ * @returns null if it has ended, is held, is not due, or does not exist
  */
 export function claimLocked(
   db: Transactor,

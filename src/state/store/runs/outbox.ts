@@ -36,12 +36,10 @@ export const isSmall = (run: string): string =>
           order by c.data_interval_start limit 1)) near), true))`;
 
 /**
- * SQL that adds runs to the outbox; the only way to do so.
- *
- * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id,
- *   data_interval_start and purpose of runs
+ * SQL; the only way to add runs.
+ * @param rows a table with id, team_id, export_id, backfill_id, data_interval_start and purpose
  * @param availableAt SQL of the time before which no attempt begins
- * @param small SQL that says whether a run is expected to be small
+ * @param small SQL: whether a run is expected to be small
  */
 export const enqueueRuns = (rows: string, availableAt = 'now()', small = isSmall(rows)): string =>
   `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
@@ -223,10 +221,9 @@ export interface WaitingRun {
 }
 
 /**
- * Puts runs back. They were not claimed, so this is no attempt. May be repeated if the answer was lost.
- *
- * @returns for each whether it is its first wait since its last attempt; null if it is not due: it has ended, went back already,
- *   or another worker has claimed it
+ * They were not claimed, so this is no attempt, and may be repeated.
+ * @returns whether it is the first wait since the last attempt; null if it is not due: it has ended, went back, or
+ *   was claimed by another worker
  */
 export async function goBack(
   sql: Sql,

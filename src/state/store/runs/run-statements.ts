@@ -48,21 +48,15 @@ export class RunStatements {
     this.#pages = shared((pages) => planFreePages(db, pages));
   }
 
-  /**
-   * Takes the lease of a run that waits for an attempt, or whose lease expired, and removes the run from the outbox.
-   * Removes it even if it cannot be taken: the current holder re-enqueues it. A run that is not due yet (backoff, jitter)
-   * stays in the outbox.
-   *
-   * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
-   */
+  /** See `claimLocked`. */
   async claim(request: ClaimRequest): Promise<ClaimedRun | null> {
     // Almost always no other transaction changes the run at this moment.
     return (await this.#claims.take(request)) ?? claimLocked(this.#db, request, this.#leaseMs);
   }
 
   /**
-   * From here on the run cannot be cancelled. Until the receipt names them, the keys are leftovers. @returns false:
-   * lease lost
+   * From here on the run cannot be cancelled. Until the receipt names them, the keys are leftovers.
+   * @returns false: lease lost
    */
   async beginCommit(commit: BegunCommit): Promise<boolean> {
     const isHeld = await this.#commits.take(commit);
@@ -70,10 +64,9 @@ export class RunStatements {
   }
 
   /**
-   * Records that the manifest of a run is current: the run, its receipt with its proof, the high-water mark, the replaced
-   * files, the steps' counts and the log, all or nothing.
-   *
-   * @returns null if the lease is lost; then nothing is recorded
+   * All or nothing: the run, its receipt with its proof, the high-water mark, the replaced files, the steps' counts
+   * and the log.
+   * @returns null, and records nothing, if the lease is lost
    */
   async complete(completed: CompletedRun): Promise<CompletionOutcome | null> {
     const outcome = await this.#complete(completed);
@@ -101,10 +94,8 @@ export class RunStatements {
   }
 
   /**
-   * Makes the next runs of a backfill and notes how far it is planned. Does not wait for the disk: if the server crashes in
-   * the next moment, all that followed is lost too, claims of these runs first, and they are made again.
-   *
-   * @returns how many; null if the backfill has ended, or another worker has advanced it since
+   * Does not wait for the disk: if the server crashes, all that followed is lost too, claims of these runs first.
+   * @returns how many runs; null if the backfill has ended, or another worker has advanced it since
    */
   async planPage(page: PlannedPage): Promise<number | null> {
     return (await this.#pages.take(page)) ?? planLockedPage(this.#db, page);

@@ -144,9 +144,8 @@ export const valuesOf = (runs: readonly NewRun[]) => [
 ];
 
 /**
- * Makes runs with their outbox rows. An interval with a live run gets none, nor does one that overlaps an interval with
- * other bounds that is current or has a live run. One that ran before gets the next generation.
- *
+ * With their outbox rows, each of the next generation. Not for an interval with a live run, or that overlaps one
+ * with other bounds that is current or has a live run.
  * @returns the ids of the new runs
  */
 export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
@@ -224,10 +223,8 @@ export async function failRun(
 }
 
 /**
- * Gives the lease back so that another attempt follows after `delayMs`. A transient error is counted and
- * shown, a doubtful one only shown; a shutdown (`error` null) neither. The fence rises here too: otherwise
- * a heartbeat in flight would renew a lease that no worker holds.
- *
+ * A transient error is counted and shown, a doubtful one only shown; a shutdown (null) neither. The fence rises too:
+ * a heartbeat in flight must not renew a lease that no worker holds.
  * @returns false if the lease is lost
  */
 export async function handBackRun(
@@ -236,26 +233,6 @@ export async function handBackRun(
   delayMs: number,
   error: { readonly code: string; readonly text: string } | null,
   counts = error !== null,
-): Promise<boolean> {
-  return handBack(tx, lease, delayMs, error, counts);
-}
-
-/** Gives the lease of a small run back that needs the memory of a large one; the next ones of its export do too. */
-export async function handBackOutgrown(tx: Sql, lease: Lease): Promise<boolean> {
-  await tx.query(
-    `update batch_exports e set outgrew_at = now() from runs r
-      where r.id = $1 and r.fence = $2 and r.export_id = e.id`,
-    [lease.runId, lease.fence],
-  );
-  return handBack(tx, lease, 0, null, false);
-}
-
-async function handBack(
-  tx: Sql,
-  lease: Lease,
-  delayMs: number,
-  error: { readonly code: string; readonly text: string } | null,
-  counts: boolean,
 ): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
@@ -273,6 +250,16 @@ async function handBack(
     [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],
   );
   return rows.length === 1;
+}
+
+/** Gives the lease of a small run back that needs the memory of a large one; the next ones of its export do too. */
+export async function handBackOutgrown(tx: Sql, lease: Lease): Promise<boolean> {
+  await tx.query(
+    `update batch_exports e set outgrew_at = now() from runs r
+      where r.id = $1 and r.fence = $2 and r.export_id = e.id`,
+    [lease.runId, lease.fence],
+  );
+  return handBackRun(tx, lease, 0, null);
 }
 
 export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {

@@ -16,14 +16,9 @@ export interface ApiKey {
   readonly lastUsedAt: Timestamp | null;
 }
 
-export interface NewApiKey {
-  /** Null: an operator's. */
-  readonly organizationId: string | null;
-  readonly projectIds: readonly number[] | null;
-  readonly name: string;
+export interface NewApiKey
+  extends Pick<ApiKey, 'organizationId' | 'projectIds' | 'name' | 'scopes' | 'expiresAt'> {
   readonly hash: Buffer;
-  readonly scopes: readonly string[];
-  readonly expiresAt: Timestamp | null;
 }
 
 const columns = `k.id, k.organization_id as "organizationId", k.project_ids as "projectIds", k.name, k.scopes,

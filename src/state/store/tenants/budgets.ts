@@ -14,11 +14,10 @@ export type Taken<Spans extends Span> = Readonly<Record<Spans, Window>> & {
 };
 
 /**
- * Takes a share of what is left in all windows of an owner, at least what is needed now, or nothing if there is not as much.
- * So a process writes rarely while much is left, and the limits are exact however many processes share them.
- *
+ * At least what is needed now, or nothing. It takes a share of what is left: so a process writes rarely, and the
+ * limits are exact for any number of processes.
  * @param owner an API key, or an organization
- * @param limits what may be used in each window
+ * @param limits by window
  */
 export async function reserveFromBudget<Spans extends Span>(
   sql: Sql,

@@ -147,19 +147,23 @@ export async function hasSettled(sql: Sql, id: string, patienceMs: number): Prom
   return rows.length === 1;
 }
 
-/** A place that an export has or had, with what is there by our records. */
-export interface ExportPlace {
-  readonly exportId: string;
-  readonly teamId: number;
-  readonly type: string;
-  /** Without secrets. */
-  readonly config: DestinationConfig;
+/** What is at a place by our records. */
+interface PlaceCounts {
   readonly files: number;
   readonly manifests: number;
   readonly rows: number;
   readonly bytes: number;
   readonly leftoverFiles: number;
   readonly openUploads: number;
+}
+
+/** A place that an export has or had. */
+export interface ExportPlace extends PlaceCounts {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: DestinationConfig;
 }
 
 export async function measurePlaces(
@@ -215,21 +219,14 @@ export async function keepPlaces(
 }
 
 /** The files that stay at one address, of all exports that wrote there. */
-export interface RemainingFiles {
+export interface RemainingFiles extends PlaceCounts {
   readonly destinationType: string;
   readonly address: string;
   /** The store and the bucket or folder. */
   readonly place: string;
   readonly exports: number;
-  readonly files: number;
-  readonly manifests: number;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly leftoverFiles: number;
-  readonly openUploads: number;
 }
 
-/** By address. */
 export async function listRemainingFiles(
   sql: Sql,
   offboardingId: string,

@@ -124,9 +124,8 @@ export async function listExportsUnderWay(
 }
 
 /**
- * Ends runs whose worker fell silent while it committed, and lets the sweep look for uploads at once: with its uploads aborted, a worker that wakes up completes no file. One that froze after its last file may still put the manifest,
- * but records nothing.
- *
+ * With its uploads aborted, a worker that wakes up completes no file. One that froze after its last file may still
+ * put the manifest, but records nothing.
  * @returns whether a live run is left
  */
 export async function endSilentCommits(

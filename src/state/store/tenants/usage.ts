@@ -56,15 +56,10 @@ export async function listUsage(
 }
 
 /** The rows and bytes of the current files of an export, of one month. */
-export interface ExportUsage {
-  readonly month: string;
+export interface ExportUsage extends Pick<Usage, 'month' | 'id' | 'name' | 'rows' | 'bytes'> {
   readonly projectId: number;
-  readonly id: string;
-  readonly name: string;
   readonly deletedAt: string | null;
   readonly intervals: number;
-  readonly rows: number;
-  readonly bytes: number;
 }
 
 const receiptsOfMonth = `receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'

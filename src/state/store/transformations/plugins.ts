@@ -1,4 +1,4 @@
-import type { Plugin, PluginField } from '../../../foundation/domain/plugin.ts';
+import type { Plugin } from '../../../foundation/domain/plugin.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
@@ -10,11 +10,8 @@ export interface InstalledPlugin extends Plugin {
   readonly updatedAt: Timestamp | null;
 }
 
-export interface PluginSettings {
-  readonly name: string;
-  readonly description: string | null;
-  readonly url: string | null;
-  readonly configSchema: readonly PluginField[];
+export interface PluginSettings
+  extends Pick<Plugin, 'name' | 'description' | 'url' | 'configSchema'> {
   readonly source: string;
 }
 

@@ -207,11 +207,10 @@ export interface TakenSample {
 }
 
 /**
- * Takes a sample that was asked for in the last day and that no worker has, or that was not ended for five minutes: of the
- * organization whose last turn was longest ago the oldest.
- *
- * @param served organizations that had turns, the last one at the end
- * @param besides organizations that have a sample in progress here
+ * Of the last day, without a worker, or not ended for five minutes: of the organization whose turn was longest ago
+ * the oldest.
+ * @param served those that had turns, the last one at the end
+ * @param besides those with a sample in progress here
  */
 export async function takeSample(
   sql: Sql,
