@@ -23,7 +23,10 @@ export function readinessOf(
         await db.query('select 1');
         return null;
       },
-      queueFault: () => findQueueFault(queues, producer),
+      queueFault: () =>
+        inspectQueue(queues, producer).catch(
+          () => 'the queue is unreachable; work is recorded and starts later',
+        ),
       queueRefusal: () => queues.findRefusal(),
       holdReason: () => findHold(db),
       sourceFault,
@@ -48,16 +51,6 @@ async function findWorkerFault(db: Sql): Promise<string | null> {
   return stalled === null
     ? null
     : `runs wait, no run is executed, and none was enqueued for ${stalled} s; check the logs of the workers and the queue, then restart the workers`;
-}
-
-/** The fault of the queue, in words for any user; null if there is none. */
-async function findQueueFault(
-  queues: QueueConnection,
-  producer: Pick<Producer, 'listPaused'>,
-): Promise<string | null> {
-  return inspectQueue(queues, producer).catch(
-    () => 'the queue is unreachable; work is recorded and starts later',
-  );
 }
 
 /** Why no job passes through the queue now; null if jobs do. Throws if the queue is unreachable. */

@@ -134,11 +134,7 @@ async function answerProbes(host: string, port: number | null) {
   };
 }
 
-function isSelfExplaining(error: unknown): error is Error {
-  return [ConfigError, PoolerError, QueueSchemaError, SchemaError, ServerError, StartError].some(
-    (kind) => error instanceof kind,
-  );
-}
+const selfExplaining = [ConfigError, PoolerError, QueueSchemaError, SchemaError, ServerError];
 
 /** The server's own words, such as those about a statement of a migration that it refuses. Null for any other error. */
 function saidByPostgres(error: unknown): string | null {
@@ -151,7 +147,8 @@ function saidByPostgres(error: unknown): string | null {
 
 /** For standard error. A configuration fault needs no stack; other faults show theirs. */
 export function describeFault(error: unknown): string {
-  if (isSelfExplaining(error)) return error.message;
+  if (error instanceof StartError) return error.message;
+  if (selfExplaining.some((kind) => error instanceof kind)) return (error as Error).message;
   const said = saidByPostgres(error);
   if (said !== null) return said;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);

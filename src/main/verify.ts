@@ -35,7 +35,7 @@ import {
   registry,
 } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
-import { joinSources, loadModels, type SourceOf } from './models.ts';
+import { joinSources, loadModels } from './models.ts';
 import { lookBackHoursOf } from './policy.ts';
 import type { ErasedValue } from '../foundation/domain/erased-value.ts';
 import { SluiceError } from '../foundation/domain/errors.ts';
@@ -115,7 +115,9 @@ export async function withConnectors<Result>(
       placeOf: (type, place) => destinationOf(registry, type).place(place),
       open: async (batchExport, places, signal) => ({
         ...(await openPlaces(db, connectors, batchExport, places)),
-        ...openSource(sourceOf, batchExport, signal),
+        source: sourceOf(batchExport.model),
+        lookUp: lookUpFor(sourceOf(batchExport.model), signal, lookUpMs, systemClock.now),
+        readRows: readRowsBy(registry),
         ...settings,
         renderAgain: renderFor(batchExport),
       }),
@@ -148,12 +150,6 @@ function oneAtATime(): (bytes: number, signal: AbortSignal) => Promise<() => voi
       leave();
     };
   };
-}
-
-function openSource(sourceOf: SourceOf, { model }: VerifiedExport, signal: AbortSignal) {
-  const source = sourceOf(model);
-  const lookUp = lookUpFor(source, signal, lookUpMs, systemClock.now);
-  return { source, lookUp, readRows: readRowsBy(registry) };
 }
 
 type OpenedPlaces = Pick<

@@ -61,7 +61,7 @@ export function watchSources(
       return await look(source, names);
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error;
-      return [{ severity: 'error', detail: unreachable(codeOf(error)) }];
+      return [{ severity: 'error', detail: unreachable(error) }];
     }
   };
   const lookAtAll = async () => {
@@ -108,11 +108,9 @@ export function watchSources(
 const textOf = (findings: SourceState['findings']): string =>
   findings.map(({ detail }) => detail).join(' ');
 
-const unreachable = (why: string): string =>
-  `The source is unreachable${why === '' ? '' : ` (${why})`}.`;
-
 /** The detail names no host. */
-function codeOf(error: unknown): string {
-  if (!(error instanceof SluiceError)) return '';
-  return error.detail === undefined ? error.code : `${error.code}: ${error.detail}`;
+function unreachable(error: unknown): string {
+  if (!(error instanceof SluiceError)) return 'The source is unreachable.';
+  const { code, detail } = error;
+  return `The source is unreachable (${detail === undefined ? code : `${code}: ${detail}`}).`;
 }

@@ -48,7 +48,8 @@ const keepConnectionMs = 5_000;
 /** `close` hands back its runs. @throws StartError if the memory is too small for MAX_ROW_MIB, or TMPDIR takes no file */
 export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, db, logger, producer } = foundation;
-  await checkMachine(foundation);
+  checkRowLimit(config);
+  await checkTemporaryFolder(logger);
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const stopping = new AbortController();
   // Each small run that rests listens. Node warns from eleven listeners on.
@@ -106,11 +107,6 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await removeWorker(db, workerId).catch(() => {});
     },
   };
-}
-
-async function checkMachine({ config, logger }: Foundation): Promise<void> {
-  checkRowLimit(config);
-  await checkTemporaryFolder(logger);
 }
 
 /** Leases are renewed over a connection of their own. Neither a pool in use nor a server without free connections delays them. */

@@ -310,11 +310,6 @@ select store_traits as traits from batch_exports
 update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
       where id = $1 and destination_version = $2;
 
--- files/store-traits.ts forgetStoreTraits
--- takes $1 uuid, $2 integer
-update batch_exports set store_traits = null, store_traits_version = null, store_traits_at = null
-      where id = $1 and destination_version = $2;
-
 -- files/unfinished-commits.ts listUnfinishedCommits
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives interval json, hasReceipt boolean

@@ -515,12 +515,7 @@ update runs set status = 'FailedRetryable', erases = null, commit_intent = commi
             finished_at = now(), last_updated_at = now(), heals = heals or $5
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
--- runs/runs.ts handBackOutgrown
--- takes $1 uuid, $2 bigint
-update batch_exports e set outgrew_at = now() from runs r
-      where r.id = $1 and r.fence = $2 and r.export_id = e.id;
-
--- runs/runs.ts handBack
+-- runs/runs.ts handBackRun
 -- takes $1 uuid, $2 bigint, $3 double precision, $4 text, $5 text, $6 boolean
 -- gives run_id uuid
 with handed_back as (
@@ -543,6 +538,11 @@ with handed_back as (
         set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0, small = excluded.small,
             waits_since = null, waits_for = null
      returning run_id;
+
+-- runs/runs.ts handBackOutgrown
+-- takes $1 uuid, $2 bigint
+update batch_exports e set outgrew_at = now() from runs r
+      where r.id = $1 and r.fence = $2 and r.export_id = e.id;
 
 -- runs/runs.ts findErrorCode
 -- takes $1 uuid

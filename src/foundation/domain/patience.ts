@@ -1,3 +1,9 @@
+/** Codes of a connection that could not be made, or that is broken. */
+export const brokenConnections: readonly string[] = [
+  ...['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN'],
+  ...['EHOSTUNREACH', 'ENETUNREACH', 'EPIPE', 'ETIMEDOUT'],
+];
+
 /** Returns the result of `work`, or `late` if that takes longer. The work goes on. */
 export async function within<T, Late>(ms: number, work: Promise<T>, late: Late): Promise<T | Late> {
   let timer: NodeJS.Timeout | undefined;

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { within } from '../domain/patience.ts';
+import { brokenConnections, within } from '../domain/patience.ts';
 
 export interface Dependency {
   /** The name in `sluice_dependency_up`. */
@@ -184,14 +184,7 @@ function codeOf(error: unknown): string {
 }
 
 const codes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EPIPE',
-  'ETIMEDOUT',
+  ...brokenConnections,
   // PostgreSQL: it stops, starts, or broke the connection.
   '57P01',
   '57P02',

@@ -30,25 +30,15 @@ function urlOf({ url, format }: { readonly url: string; readonly format: Webhook
   return format === 'pagerduty' ? takeRoutingKey(given) : { url: given, routingKey: null };
 }
 
-function bodyOf(
-  notification: Notification,
-  format: WebhookFormat,
-  publicUrl: string | null,
-  routingKey: string | null,
-): string {
-  switch (format) {
-    case 'json':
-      return jsonBody(notification, publicUrl);
-    case 'slack':
-      return slackBody(notification, publicUrl);
-    case 'teams':
-      return teamsBody(notification, publicUrl);
-    case 'discord':
-      return discordBody(notification, publicUrl);
-    case 'pagerduty':
-      return pagerDutyBody(notification, publicUrl, routingKey ?? '');
-  }
-}
+type Body = (notification: Notification, publicUrl: string | null, routingKey: string) => string;
+
+const bodies: Readonly<Record<WebhookFormat, Body>> = {
+  json: jsonBody,
+  slack: slackBody,
+  teams: teamsBody,
+  discord: discordBody,
+  pagerduty: pagerDutyBody,
+};
 
 /** Sends webhooks through the filter for tenants' endpoints, and e-mail through the operator's server. */
 export function createSender(options: SenderOptions): NotificationSender {
@@ -60,7 +50,7 @@ export function createSender(options: SenderOptions): NotificationSender {
     const { eventId, organizationId } = notification;
     if (address.kind === 'webhook') {
       const { url, routingKey } = urlOf(address);
-      const body = bodyOf(notification, address.format, publicUrl, routingKey);
+      const body = bodies[address.format](notification, publicUrl, routingKey ?? '');
       const signed = { id: eventId, timestamp: signedAt, body };
       const headers = signatureHeaders(signed, address.secrets);
       const status = await post(agents, { url, body, headers, tenant: organizationId }, timeoutMs);

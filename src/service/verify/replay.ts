@@ -13,7 +13,7 @@ import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
 import { SpoolFolder } from '../../rows/pipeline/spool-folder.ts';
 import type { SequenceReading, SourceRequest } from '../../rows/sources/source.ts';
 import { findSequenceEnds, type SequenceEnds } from '../../state/store/intervals/elements.ts';
-import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
+import { type Receipt, receiptsAfter } from '../../state/store/intervals/receipts.ts';
 import { requestOf } from './compare-rows.ts';
 import { breachesOf, counted, type Finding, remedies } from './finding.ts';
 import { ReplayedRows, type Verdict } from './replayed-rows.ts';
@@ -196,12 +196,8 @@ export class OpenReplay implements Replay {
     await readRendered(interval, ends.newest, rendered, folder, columns, (values) =>
       see(joinKeys(values)),
     );
-    let after: Receipt['interval'] | null = null;
-    while ([...named.values()].some(({ key }) => key === null)) {
-      const next: Receipt[] = await listReceipts(interval.sql, ends.base.exportId, after, 1);
-      const [receipt] = next;
-      if (!receipt) return;
-      after = receipt.interval;
+    for await (const receipt of receiptsAfter(interval.sql, ends.base.exportId)) {
+      if ([...named.values()].every(({ key }) => key !== null)) return;
       if (this.takes(receipt)) {
         await verifyFiles(interval, receipt, madeBy(receipt.recipe), columns, see, () => {});
       }

@@ -2,11 +2,7 @@ import type { Destination, UploadJournal } from '../../rows/destinations/destina
 import { toSluiceError } from '../../foundation/domain/errors.ts';
 import { describeMissingTraits, type StoreTraits } from '../../foundation/domain/store-traits.ts';
 import type { Sql } from '../../state/store/database/database.ts';
-import {
-  forgetStoreTraits,
-  keepStoreTraits,
-  type TriedPlace,
-} from '../../state/store/files/store-traits.ts';
+import { keepStoreTraits, type TriedPlace } from '../../state/store/files/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
 /** What a probe needs of the attempt that makes it. */
@@ -59,7 +55,7 @@ export async function keepNewTraits(
   if (traits === before) return;
   if (traits === null) {
     log.add('WARNING', 'The store behaved differently than before. The next run probes it.');
-    return forgetStoreTraits(db, place);
+    return keepStoreTraits(db, place, null);
   }
   await keepStoreTraits(db, place, traits);
   if (before && before.parts !== traits.parts) {

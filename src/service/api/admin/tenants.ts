@@ -9,7 +9,7 @@ import {
   findProject,
   listProjects,
   listOrganizationPage,
-  type TenantId,
+  type Reach,
 } from '../../../state/store/tenants/tenants.ts';
 import {
   checkProject,
@@ -310,7 +310,7 @@ export function keyRoutes(api: Api): void {
 /** @throws Refusal if there is no such tenant */
 async function changeTenant(
   request: Request,
-  tenant: TenantId,
+  tenant: Reach,
   { name, disabled }: Static<typeof ChangeTenant>,
 ): Promise<void> {
   if (name === undefined && disabled === undefined) {

@@ -18,7 +18,7 @@ import {
   type Project,
   setDisabled,
   setName,
-  type TenantId,
+  type Reach,
 } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../context.ts';
 import { pauseExport } from '../exports/pause-export.ts';
@@ -71,7 +71,7 @@ export function checkProject({ name, tenantKey = null }: NewProject): Problem[] 
  */
 export async function renameTenant(
   db: Transactor,
-  tenant: TenantId,
+  tenant: Reach,
   name: string,
   keyId: KeyId,
 ): Promise<void> {
@@ -92,7 +92,7 @@ export async function renameTenant(
  */
 export async function disableTenant(
   context: Context,
-  tenant: TenantId,
+  tenant: Reach,
   disabled: boolean,
   keyId: KeyId,
 ): Promise<void> {
@@ -117,7 +117,7 @@ export async function disableTenant(
 /** Records who did what to an organization or a project, in the transaction of the change. */
 async function recordTenant(
   tx: Sql,
-  { organizationId, teamId }: TenantId,
+  { organizationId, teamId }: Reach,
   action: string,
   keyId: KeyId,
   changes: readonly Change[] = [],

@@ -1,11 +1,7 @@
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import type { Transactor } from '../../../state/store/database/database.ts';
-import {
-  type Offboarding,
-  type OffboardedTenant,
-  openOffboarding,
-} from '../../../state/store/tenants/offboardings.ts';
-import { findOrganization, findProject } from '../../../state/store/tenants/tenants.ts';
+import { type Offboarding, openOffboarding } from '../../../state/store/tenants/offboardings.ts';
+import { findOrganization, findProject, type Reach } from '../../../state/store/tenants/tenants.ts';
 
 /** Which tenant, and proof that it is the one that is meant. */
 export interface OffboardInput {
@@ -43,7 +39,7 @@ export async function offboardTenant(
 
 async function nameOf(
   tx: Parameters<typeof openOffboarding>[0],
-  { organizationId, teamId }: OffboardedTenant,
+  { organizationId, teamId }: Reach,
 ): Promise<string> {
   const organization = await findOrganization(tx, organizationId, { evenClosed: true });
   const missing = (attr: string, what: string) =>

@@ -1,3 +1,5 @@
+import { brokenConnections } from '../../../foundation/domain/patience.ts';
+
 /** `read_only_sql_transaction`: after a failover the address may still lead to the standby. */
 const readOnly = '25006';
 /**
@@ -8,16 +10,6 @@ const readOnly = '25006';
 const unavailableStates = new RegExp(
   `^(08...|57P0[1-5]|57014|53...|58...|40001|40P01|55P03|${readOnly})$`,
 );
-const brokenConnections = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EPIPE',
-  'ETIMEDOUT',
-]);
 /** pg gives these failures no code. */
 const brokenMessages =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Query read timeout/;
@@ -29,7 +21,7 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   const code = 'code' in error ? String(error.code) : '';
   return (
     unavailableStates.test(code) ||
-    brokenConnections.has(code) ||
+    brokenConnections.includes(code) ||
     brokenMessages.test(error.message)
   );
 }

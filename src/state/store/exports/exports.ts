@@ -6,7 +6,7 @@ import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql, Transactor } from '../database/database.ts';
 import { prepared } from '../database/prepared.ts';
-import { byReach, type Reach, reaches, reachValue, type TenantId } from '../tenants/tenants.ts';
+import { byReach, type Reach, reaches, reachValue } from '../tenants/tenants.ts';
 import { instantOf } from '../database/times.ts';
 import type { Schedule } from '../../../foundation/domain/schedule.ts';
 
@@ -301,7 +301,7 @@ export async function recordFailure(
 /** Exports of a tenant that are not paused, or whose pause has this code. */
 export async function listPausableExports(
   sql: Sql,
-  { organizationId, teamId }: TenantId,
+  { organizationId, teamId }: Reach,
   code: string | null,
 ): Promise<readonly string[]> {
   const rows = await sql.query<{ id: string }>(

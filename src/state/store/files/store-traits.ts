@@ -27,27 +27,15 @@ export async function findStoreTraits(
   return readTraits(row?.traits ?? null);
 }
 
-/** Saves what a probe found, unless the destination has moved meanwhile. */
+/** Unless the destination has moved meanwhile. @param traits null: the store behaved differently, so the next run probes it */
 export async function keepStoreTraits(
   sql: Sql,
   { exportId, destinationVersion }: TriedPlace,
-  traits: StoreTraits,
+  traits: StoreTraits | null,
 ): Promise<void> {
   await sql.query(
     `update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
       where id = $1 and destination_version = $2`,
-    [exportId, destinationVersion, JSON.stringify(traits)],
-  );
-}
-
-/** The store behaved differently: the next run probes it. */
-export async function forgetStoreTraits(
-  sql: Sql,
-  { exportId, destinationVersion }: TriedPlace,
-): Promise<void> {
-  await sql.query(
-    `update batch_exports set store_traits = null, store_traits_version = null, store_traits_at = null
-      where id = $1 and destination_version = $2`,
-    [exportId, destinationVersion],
+    [exportId, destinationVersion, traits && JSON.stringify(traits)],
   );
 }

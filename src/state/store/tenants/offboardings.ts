@@ -1,18 +1,13 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-
-export interface OffboardedTenant {
-  readonly organizationId: string;
-  /** Null: the whole organization. */
-  readonly teamId: number | null;
-}
+import type { Reach } from './tenants.ts';
 
 /** cancelling: runs end. deleting: rows go. settling: what began before may still write. */
 export type OffboardingStatus = 'cancelling' | 'deleting' | 'settling' | 'completed';
 
 /** The deletion of an organization or a project. It stays as the record of it. */
-export interface Offboarding extends OffboardedTenant {
+export interface Offboarding extends Reach {
   readonly id: string;
   /** The name that it had. */
   readonly name: string;
@@ -46,7 +41,7 @@ export async function listOffboardings(sql: Sql, limit: number): Promise<Offboar
 /** From now on no key, request or run of it works. @returns also one in progress; null if there is no such tenant */
 export async function openOffboarding(
   tx: Sql,
-  { organizationId, teamId }: OffboardedTenant,
+  { organizationId, teamId }: Reach,
   requestedBy: string | null,
 ): Promise<Offboarding | null> {
   const values = [organizationId, teamId];

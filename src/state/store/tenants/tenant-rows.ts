@@ -1,7 +1,7 @@
 import type { Sql } from '../database/database.ts';
 import { deleteOldPluginSources } from '../database/retention.ts';
 import { live, move, running } from '../runs/run-moves.ts';
-import type { OffboardedTenant } from './offboardings.ts';
+import type { Reach } from './tenants.ts';
 
 /** A table, and SQL that is true for its rows, aliased `t`, of exports or a tenant. */
 type TenantTable = readonly [table: string, condition: string];
@@ -54,7 +54,7 @@ async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: Value
 /** Locks up to `limit` exports of a tenant, to delete them. */
 export async function lockExportsOf(
   tx: Sql,
-  { organizationId, teamId }: OffboardedTenant,
+  { organizationId, teamId }: Reach,
   limit: number,
 ): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
@@ -66,7 +66,7 @@ export async function lockExportsOf(
 
 export async function deleteExports(
   tx: Sql,
-  { organizationId }: OffboardedTenant,
+  { organizationId }: Reach,
   exportIds: readonly string[],
 ): Promise<void> {
   await tx.query(
@@ -87,17 +87,14 @@ const markSources = (digests: string, organization: string): string =>
       and not exists (select from plugins p where p.source_sha256 = s.sha256 and p.organization_id <> ${organization})`;
 
 /** Locks the projects and the organization that are deleted: an insert of an export or a project that began before is visible afterwards, and a later one fails. */
-export async function lockTenant(tx: Sql, { organizationId, teamId }: OffboardedTenant) {
+export async function lockTenant(tx: Sql, { organizationId, teamId }: Reach) {
   const values = [organizationId, teamId];
   await tx.query(`select from organizations where id = $1 and $2::int is null for update`, values);
   await tx.query(`select from projects t where ${ofTenant('t.id')} for update`, values);
 }
 
 /** Deletes a tenant that has no exports, with everything of its own. */
-export async function deleteTenant(
-  tx: Sql,
-  { organizationId, teamId }: OffboardedTenant,
-): Promise<void> {
+export async function deleteTenant(tx: Sql, { organizationId, teamId }: Reach): Promise<void> {
   const values = [organizationId, teamId];
   await tx.query(
     markSources(`select t.source_sha256 from plugins t where ${ofOrganization}`, '$1'),
@@ -109,7 +106,7 @@ export async function deleteTenant(
 /** Exports of a tenant, or of these of it, that are not deleted yet or have a live run. */
 export async function listExportsUnderWay(
   sql: Sql,
-  { organizationId, teamId }: OffboardedTenant,
+  { organizationId, teamId }: Reach,
   limit: number,
   exportIds: readonly string[] | null = null,
 ): Promise<string[]> {
@@ -130,7 +127,7 @@ export async function listExportsUnderWay(
  */
 export async function endSilentCommits(
   tx: Sql,
-  { organizationId, teamId }: OffboardedTenant,
+  { organizationId, teamId }: Reach,
 ): Promise<boolean> {
   const ofLive = `from runs r join batch_exports e on e.id = r.export_id
       where ${ofTenant('e.team_id')} and r.status in ${live}`;
@@ -158,7 +155,7 @@ export async function endSilentCommits(
 /** Says whether a tenant may have uploads that are neither completed nor aborted. */
 export async function hasOpenUploads(
   sql: Sql,
-  { organizationId, teamId }: OffboardedTenant,
+  { organizationId, teamId }: Reach,
 ): Promise<boolean> {
   const rows = await sql.query(
     `select from upload_places p join batch_exports e on e.id = p.export_id where ${ofTenant('e.team_id')} limit 1`,

@@ -125,9 +125,11 @@ export async function listProjects(sql: Sql, organizationId: string): Promise<Pr
 }
 
 /** The reach of a request: one project, or all projects of an organization. */
-export type Reach =
-  | { readonly organizationId: string; readonly teamId: number }
-  | { readonly organizationId: string; readonly teamId: null };
+export interface Reach {
+  readonly organizationId: string;
+  /** Null: the whole organization. */
+  readonly teamId: number | null;
+}
 
 /** SQL that is true for the teams in reach, with its value as parameter `$number`. */
 export function reaches(reach: Reach, column: string, number: number): string {
@@ -147,17 +149,13 @@ export function reachValue(reach: Reach): string | number {
   return reach.teamId ?? reach.organizationId;
 }
 
-/** An organization or one of its projects. */
-export interface TenantId {
-  readonly organizationId: string;
-  /** Null: the whole organization. */
-  readonly teamId: number | null;
-}
+/** The table of an organization or a project, and its id there. */
+const rowOf = ({ organizationId, teamId }: Reach) =>
+  teamId === null ? (['organizations', organizationId] as const) : (['projects', teamId] as const);
 
 /** Disables or enables a tenant. @returns false if there is none */
-export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean): Promise<boolean> {
-  const [table, id] =
-    tenant.teamId === null ? ['organizations', tenant.organizationId] : ['projects', tenant.teamId];
+export async function setDisabled(sql: Sql, tenant: Reach, disabled: boolean): Promise<boolean> {
+  const [table, id] = rowOf(tenant);
   const changed = await sql.query(
     `update ${table} set disabled_at = case when $2 then coalesce(disabled_at, now()) end
       where id = $1 and closed_at is null returning id`,
@@ -167,9 +165,8 @@ export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean)
 }
 
 /** Gives a tenant another name. @returns the one before; null if there is no such tenant */
-export async function setName(sql: Sql, tenant: TenantId, name: string): Promise<string | null> {
-  const [table, id] =
-    tenant.teamId === null ? ['organizations', tenant.organizationId] : ['projects', tenant.teamId];
+export async function setName(sql: Sql, tenant: Reach, name: string): Promise<string | null> {
+  const [table, id] = rowOf(tenant);
   const [row] = await sql.query<{ before: string }>(
     `update ${table} t set name = $2
        from (select id, name from ${table} where id = $1 and closed_at is null for update) o
