@@ -1,6 +1,6 @@
+import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
 import type { PinnedStep, StepCount } from '../../../foundation/domain/recipe.ts';
 import type { Sql } from '../database/database.ts';
-import type { TransformationConfig } from './transformation-configs.ts';
 
 const asChain = `jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id)`;
@@ -20,8 +20,16 @@ export async function findChain(sql: Sql, teamId: number): Promise<readonly Pinn
 }
 
 /** A version of a transformation config. Its secrets are still encrypted. */
-export interface StepVersion
-  extends Pick<TransformationConfig, 'id' | 'version' | 'plugin' | 'name' | 'config' | 'secrets'> {
+export interface StepVersion {
+  readonly id: number;
+  /** Rises with each change of what the step does. */
+  readonly version: number;
+  readonly plugin: number;
+  /** Null: the plugin's. */
+  readonly name: string | null;
+  /** Without secrets, which are encrypted separately. */
+  readonly config: PluginConfig;
+  readonly secrets: Buffer | null;
   /** The present name of an own plugin; null for a built-in one. */
   readonly pluginName: string | null;
 }

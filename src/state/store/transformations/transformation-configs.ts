@@ -1,23 +1,13 @@
-import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
-import { handledLately } from './chains.ts';
+import { handledLately, type StepVersion } from './chains.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
-export interface TransformationConfig {
-  readonly id: number;
+export interface TransformationConfig extends Omit<StepVersion, 'pluginName'> {
   readonly teamId: number;
-  readonly plugin: number;
-  /** Rises with each change of what the step does. */
-  readonly version: number;
   readonly enabled: boolean;
   readonly order: number;
-  /** Without secrets, which are encrypted separately. */
-  readonly config: PluginConfig;
-  readonly secrets: Buffer | null;
-  /** Null: the plugin's. */
-  readonly name: string | null;
   readonly description: string | null;
   readonly matchAction: number | null;
   readonly error: string | null;
