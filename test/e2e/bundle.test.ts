@@ -61,7 +61,7 @@ describe('a bundled process', () => {
     const exportId = await createS3Export(installation);
     await backfill(installation, exportId);
     const doomed = await installation.startWorker({ FAILPOINTS: 'before_manifest=kill' });
-    expect(await doomed.waitForExit(60_000)).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(await doomed.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
 
     await installation.startWorker({ FAILPOINTS: 'before_open=error(source.unsupported)@1' });
     // An error of another copy of its class would be an unexpected one, and the run tried again.

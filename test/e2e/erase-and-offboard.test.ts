@@ -151,9 +151,9 @@ atNight('workers and the command die within a rewrite: the next waits for its fi
   const killed = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
     env: installation.env,
   });
-  await first.waitForExit(60_000);
+  await first.waitForExit();
   const second = await installation.startWorker({ FAILPOINTS: 'before_removal=kill@1' });
-  await second.waitForExit(60_000);
+  await second.waitForExit();
   killed.kill('SIGKILL');
   await killed.waitForExit();
 
@@ -208,7 +208,7 @@ atNight('a manifest that waits to be adopted is waited for', async () => {
   expect((await sluice('erase', ...asked, '--timeout', '1')).code).toBe(1);
   expect(patient.hasExited()).toBe(false);
   second.kill('SIGWINCH');
-  expect((await patient.waitForExit(60_000)).code, patient.output()).toBe(0);
+  expect((await patient.waitForExit()).code, patient.output()).toBe(0);
   expect(patient.output()).toContain('Proven: of 1 interval, none has the key');
   const found = await sluice('erase', 'find', ...asked.slice(1));
   expect(found.output).toContain('0 rows in the current files of 0 intervals.');
@@ -251,7 +251,7 @@ test.each(frozenAt)(
         const answer = await admin.get(path);
         return answer.body.status === 'completed' ? answer.body : null;
       },
-      { timeoutMs: 60_000, message: 'the organization is deleted' },
+      { message: 'the organization is deleted' },
     );
     expect(record.remaining_files).not.toContainEqual(expect.objectContaining({ open_uploads: 1 }));
     foreign.push(exportId);

@@ -59,7 +59,7 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
   }, 120_000);
   afterAll(async () => {
     for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGTERM');
-    await until(() => pids.every((pid) => !isAlive(pid)), { timeoutMs: 60_000 });
+    await until(() => pids.every((pid) => !isAlive(pid)));
     await receiver?.close();
     await redis?.stop();
     await postgres?.stop();

@@ -151,13 +151,13 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       service.kill('SIGKILL');
       await service.waitForExit();
     });
-    const ready = await service.waitForLine(/^ready /, 60_000);
+    const ready = await service.waitForLine(/^ready /);
     const others = [
       startBundled('main/all-in-one.js', [], { env }),
       startBundled('clients/cli/sluice.js', quickstart, { env }),
     ];
     for (const other of others) {
-      expect((await other.waitForExit(60_000)).code, other.output()).toBe(1);
+      expect((await other.waitForExit()).code, other.output()).toBe(1);
       const said = other.output().trim().split('\n');
       expect(said.filter((line) => !line.startsWith('{'))).toEqual([
         expect.stringContaining(`already running at ${ready.replace('ready ', '')}`),
@@ -176,7 +176,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
           const { body } = await client.get(`${runsPath}/${again.body.id}`);
           return body.finished_at === null ? null : body;
         },
-        { timeoutMs: 60_000, message: 'the run ends' },
+        { message: 'the run ends' },
       );
       expect([run.status, run.latest_error]).toEqual(['Completed', null]);
       expect((await client.get(`${exports}/${id}`)).body).toMatchObject({
@@ -189,7 +189,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       await until(
         async () =>
           (await client.get(`${exports}/${id}/backfills`)).body.results[0]?.status === 'Completed',
-        { timeoutMs: 60_000, everyMs: 500, message: "the README's backfill ends" },
+        { everyMs: 500, message: "the README's backfill ends" },
       );
       const runs = (await client.get(`${exports}/${id}/runs`)).body.results;
       // A range of three hours, widened to whole hours.
@@ -208,7 +208,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       }
     }
     const verify = startBundled('clients/cli/sluice.js', ['verify'], { env });
-    expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);
+    expect((await verify.waitForExit()).code, verify.output()).toBe(0);
   });
 
   test('the quickstart proves its rows again, though the service was killed', async () => {

@@ -98,7 +98,7 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
         const calls = callsBetween(before, await ours.read());
         return ticksIn(calls) >= 10 ? calls : null;
       },
-      { timeoutMs: 60_000, message: 'ten ticks of an idle worker' },
+      { message: 'ten ticks of an idle worker' },
     );
     return callsPerRun(during, ticksIn(during), new Map(), 0);
   }
@@ -133,7 +133,7 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
         const found = await installation.pool.query<{ status: string }>(look, [body.backfill_id]);
         return found.rows[0]?.status === 'Completed';
       },
-      { timeoutMs: 60_000, message: 'the backfill has ended' },
+      { message: 'the backfill has ended' },
     );
   }
 

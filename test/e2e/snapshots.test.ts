@@ -160,7 +160,6 @@ test('each snapshot has all rows of the tenant as they are then, keep_snapshots 
 
   await ask(id, 2);
   await until(async () => (await manifestsOf(id))[0]?.removed_by === 'keep_snapshots', {
-    timeoutMs: 60_000,
     message: 'the oldest snapshot is removed',
   });
   await until(async () => {

@@ -129,7 +129,7 @@ describe('an export with transformations', () => {
       await installation.stopWorkers();
       const victim = await installation.startWorker({ FAILPOINTS: 'before_complete=kill@1' });
       await backfill(installation, exportId);
-      await victim.waitForExit(60_000);
+      await victim.waitForExit();
       const path = `${projectPath(installation)}/pipeline_transformation_configs/${hash}/`;
       const changed = await installation.client.patch(path, { config: { salt: 'another salt' } });
       expect(changed.status, changed.text).toBe(200);

@@ -317,7 +317,6 @@ describe('strays', () => {
     await pool.query('update former_destinations set compare_after = null');
     const places = () => pool.query('select from former_destinations where export_id = $1', [id]);
     await until(async () => (await places()).rowCount === 0, {
-      timeoutMs: 60_000,
       message: 'the sweep has found that they are one place',
     });
     expect(await verify(['--export', id])).toMatchObject({ code: 0 });

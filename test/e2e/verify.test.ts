@@ -85,7 +85,7 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
     );
   expect(await results()).toEqual([]);
   await pool.query(`update batch_exports set created_at = created_at - interval '1 day'`);
-  await until(async () => (await results()).length === 3, { timeoutMs: 60_000 });
+  await until(async () => (await results()).length === 3);
   expect(new Map((await results()).map(({ id, result }) => [id, result]))).toEqual(
     new Map([
       [broken, 'broken'],

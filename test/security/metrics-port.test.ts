@@ -36,7 +36,6 @@ test.runIf(hasPromtool)(`promtool reads what API and worker answer${promtoolNote
       env: { ...env, WORKER_PORT: String(ofWorker) },
     });
     await until(() => worker.output().includes('worker started'), {
-      timeoutMs: 60_000,
       message: () => `a worker starts:\n${worker.output()}`,
     });
     for (const port of [ofApi, ofWorker]) {

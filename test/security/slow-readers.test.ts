@@ -85,7 +85,7 @@ atNight(
         const { status, text } = await api.client.get(path());
         return status === 200 && text.length === pageBytes;
       },
-      { timeoutMs: 60_000, message: 'a whole page again' },
+      { message: 'a whole page again' },
     );
     const closed = new Promise((resolve) => socket.once('close', resolve));
     socket.resume();

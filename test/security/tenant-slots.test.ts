@@ -69,17 +69,6 @@ async function teamsOf(runIds: readonly string[]): Promise<number[]> {
   return rows.map(({ teamId }) => teamId);
 }
 
-it('of four slots one is left to other tenants, whose runs get it at once', async () => {
-  await reportWorker(side.db, randomUUID(), 4);
-  await addExports(10);
-  const first = await dispatch();
-  expect(first).toHaveLength(3);
-  for (const runId of first) await claim(side, runId);
-  expect(await dispatch()).toEqual([]);
-  await addExports(1, other.projectIds[0]);
-  expect(await teamsOf(await dispatch())).toEqual([other.projectIds[0]]);
-});
-
 it('the projects of one organization together leave that slot too', async () => {
   await reportWorker(side.db, randomUUID(), 4);
   for (const teamId of side.tenant.projectIds) await addExports(10, teamId);

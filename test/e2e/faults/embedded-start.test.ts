@@ -68,15 +68,15 @@ const moments = casesOf<Moment>(
 test.each(moments)('a start that is ended leaves no PostgreSQL behind: %s', async (_, is, end) => {
   await prepare(is);
   const started = start();
-  await until(() => is(started), { timeoutMs: 60_000, message: () => started.output() });
+  await until(() => is(started), { message: () => started.output() });
   end(started);
-  await started.waitForExit(60_000);
+  await started.waitForExit();
   expectNothingLeft();
 });
 
 test('the next start works, and leaves nothing either', async () => {
   const started = start();
-  await started.waitForLine(/^ready /, 60_000);
+  await started.waitForLine(/^ready /);
   terminate(started);
   expect(await started.waitForExit()).toEqual({ code: 0, signal: null });
   expectNothingLeft();

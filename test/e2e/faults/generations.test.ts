@@ -236,7 +236,6 @@ describe('an export without a manifest', () => {
     });
     await installation.startWorker();
     await until(async () => (await keysOf(exportId)).length === 1, {
-      timeoutMs: 60_000,
       message: () => 'only the current file is left',
     });
     expect(await keysOf(exportId)).toEqual([`${stem}.jsonl.gz`]);
@@ -258,7 +257,7 @@ describe('an export without a manifest', () => {
     });
     await until(
       async () => (await keysOf(exportId)).filter((key) => !/_manifest/.test(key)).length === 1,
-      { timeoutMs: 60_000, message: () => 'one data file is left' },
+      { message: () => 'one data file is left' },
     );
     const manifest = await readManifest(exportId);
     expect(manifest.files).toEqual([]);
@@ -285,7 +284,6 @@ describe('a run that is cancelled after a commit of it has died', () => {
     await breakAt(exportId, 'after_manifest', 'kill');
     const second = await installation.startWorker({ FAILPOINTS: 'claim=stop@1' });
     await until(() => second.output().includes('=stop'), {
-      timeoutMs: 60_000,
       message: () => `the run is claimed again:\n${second.output().slice(-1_000)}`,
     });
     const [run] = await readRuns(installation, exportId);
@@ -312,7 +310,7 @@ describe('an export that is deleted while a run commits, and whose worker dies',
       const { pool, client } = installation;
       const worker = await installation.startWorker({ FAILPOINTS: `${step}=stop@1` });
       await order(exportId);
-      await until(() => worker.output().includes('=stop'), { timeoutMs: 60_000 });
+      await until(() => worker.output().includes('=stop'));
       const answer = await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`);
       expect(answer.status, answer.text).toBe(204);
       worker.kill('SIGKILL');
@@ -328,7 +326,7 @@ describe('an export that is deleted while a run commits, and whose worker dies',
         );
         return rows.map(({ status }) => status);
       };
-      await until(async () => !(await statuses()).includes('Running'), { timeoutMs: 60_000 });
+      await until(async () => !(await statuses()).includes('Running'));
       expect(await statuses()).toEqual([ends[step]]);
       expect(await keysOf(exportId)).toEqual(left);
       await installation.stopWorkers();

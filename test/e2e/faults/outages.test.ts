@@ -71,10 +71,7 @@ const count = async (rows: string): Promise<number> => {
   return found[0].n;
 };
 const untilCount = (rows: string, wanted: number) =>
-  until(async () => (await count(rows)) === wanted, {
-    timeoutMs: 60_000,
-    message: `${wanted} in ${rows}`,
-  });
+  until(async () => (await count(rows)) === wanted, { message: `${wanted} in ${rows}` });
 const query = (sql: string) => installation.pool.query(sql);
 
 async function runAll(range: { start: string; end: string }): Promise<void> {

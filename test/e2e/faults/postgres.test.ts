@@ -68,7 +68,6 @@ test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
     await until(
       async () => (await client.get(`${projectPath(installation)}/batch_exports/`)).status === 200,
       {
-        timeoutMs: 60_000,
         everyMs: 100,
         message: 'the API answers again',
       },
@@ -101,7 +100,7 @@ test('connections cut again and again, also between COMMIT and its answer: each 
       await installation.client.get(`${projectPath(installation)}/batch_exports/`).catch(() => {});
       return proxy.resets > before;
     };
-    await until(isCut, { timeoutMs: 60_000, message: 'the cut has struck' });
+    await until(isCut, { message: 'the cut has struck' });
   }
   proxy.resetAfterBytes(Number.MAX_SAFE_INTEGER);
   const runs = await untilEnded(installation, exportId, { count: quietHours, timeoutMs: 90_000 });

@@ -105,7 +105,7 @@ test('a promoted copy of the database and the original never replace what the ot
     installation.pool.query(
       'select from leftover_files l join receipts c using (export_id, data_interval_start) where l.generation < c.generation and l.deleted_at is null',
     );
-  await until(async () => (await replaced()).rowCount === 0, { timeoutMs: 60_000 });
+  await until(async () => (await replaced()).rowCount === 0);
   second.kill('SIGTERM');
   await second.waitForExit();
 

@@ -84,7 +84,7 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
       expect((await installation.client.get(path)).status).toBe(200);
     }
     await server.restart();
-    const runs = await untilEnded(installation, exportId, { count: 24, timeoutMs: 60_000 });
+    const runs = await untilEnded(installation, exportId, { count: 24 });
     expect(runs.map(({ status }) => status)).toEqual(Array.from({ length: 24 }, () => 'Completed'));
     await until(async () => (await readiness()) === 'ok');
     expect(await readDependencyUp(installation, 'redis')).toBe(1);

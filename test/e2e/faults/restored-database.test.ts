@@ -54,7 +54,7 @@ const untilCompleted = (db: Database, exportId: string) =>
       const runs = await listRuns(db, exportId);
       return runs.length === 3 && runs.every(({ status }) => status === 'Completed');
     },
-    { timeoutMs: 60_000, message: 'every interval is exported' },
+    { message: 'every interval is exported' },
   );
 
 async function sluice(
@@ -107,7 +107,7 @@ test('a copy of the database is held until an operator accepts it; then its tick
           const now = await reports();
           return now > last ? now : null;
         },
-        { timeoutMs: 60_000, message: 'the worker reports' },
+        { message: 'the worker reports' },
       );
     }
     expect(await listRuns(db, exportId)).toEqual([]);

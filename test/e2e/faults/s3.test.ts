@@ -92,11 +92,13 @@ test('nothing but 503 for a while: the slot is freed between attempts, then succ
       );
       return (found[0]?.faults ?? 0) >= 1;
     },
-    { timeoutMs: 60_000, message: 'an attempt has ended' },
+    { message: 'an attempt has ended' },
   );
   await backfill(installation, other);
   expect(await untilEnded(installation, other)).toMatchObject([{ status: 'Completed' }]);
   await installation.s3.faults.clear();
+  const line = /"err":.*destination\.unavailable.*"msg":"an attempt failed"/;
+  expect(installation.workers.map((worker) => worker.output()).join('\n')).toMatch(line);
   const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 100_000 });
   expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
   await expectInvariants(installation);

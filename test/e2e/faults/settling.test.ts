@@ -168,12 +168,11 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   };
   // The maximum of one export's runs does not count them either.
   await until(async () => (await countWaiting()) === waiting.length, {
-    timeoutMs: 60_000,
     message: 'all runs went back',
   });
   const ready = await createS3Export(installation, { name: 'ready' });
   await backfill(installation, ready, hour(20));
-  expect(await untilEnded(installation, ready, { timeoutMs: 60_000 })).toMatchObject([
+  expect(await untilEnded(installation, ready)).toMatchObject([
     { status: 'Completed', attempt: 1 },
   ]);
   const runs = await readRuns(installation, exportId);
@@ -244,7 +243,7 @@ test('a prepared transaction that leaked does not keep the late rows of others a
       );
       return found.body.unsettled_from === null;
     },
-    { timeoutMs: 60_000, everyMs: 200, message: 'the interval is settled' },
+    { everyMs: 200, message: 'the interval is settled' },
   );
   expect(await expectInvariants(installation)).toMatchObject({ rows: 12 });
   await retireExports(installation);

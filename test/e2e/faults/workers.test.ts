@@ -3,7 +3,6 @@ import {
   type FailpointName,
   failpointNames,
 } from '../../../src/foundation/failpoints/failpoint.ts';
-import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   backfill,
   createS3Export,
@@ -53,7 +52,6 @@ async function breakAtEach(steps: readonly FailpointName[], action: 'kill' | 'st
   for (const step of steps) exports.push(await createS3Export(installation, { name: step }));
   for (const id of exports) await backfill(installation, id);
   await until(() => workers.every((worker) => worker.output().includes(`=${action}`)), {
-    timeoutMs: 60_000,
     message: () => `each worker breaks: ${workers.map((worker) => worker.output().slice(-300))}`,
   });
   if (action === 'kill') await Promise.all(workers.map((worker) => worker.waitForExit()));
@@ -163,31 +161,6 @@ atNight(
   },
 );
 
-test('a run that crashes its own process is Failed, while the others of its worker complete', async () => {
-  await installation.stopWorkers();
-  const deadly = await createS3Export(installation, { name: 'deadly' });
-  const other = await createS3Export(installation, { name: 'harmless' });
-  const interval = { start: Date.parse(quiet.start), end: Date.parse(quiet.end) };
-  const teamId = installation.tenant.projectIds[0];
-  await insertRuns(installation.db, [{ exportId: deadly, teamId, interval, backfillId: null }]);
-  // As two workers leave it that died while they read for it.
-  await installation.pool.query(`update runs set crashes = 2 where export_id = $1`, [deadly]);
-  await backfill(installation, other, quiet);
-  const worker = await installation.startWorker({
-    FAILPOINTS: 'child:before_open=abort',
-    LEASE_SECONDS: '30',
-  });
-  const [run] = await untilEnded(installation, deadly);
-  expect(run).toMatchObject({ status: 'Failed', errorCode: 'run.crashed', attempt: 1 });
-  expect(run?.latestError).toContain('SIGABRT');
-  expect(await untilEnded(installation, other)).toMatchObject([
-    { status: 'Completed', rows: 50, attempt: 1, crashes: 0 },
-  ]);
-  expect(worker.hasExited()).toBe(false);
-  await expectInvariants(installation);
-  await retireExports(installation);
-});
-
 atNight('kill -9 of the API between commit and enqueue: the run starts all the same', async () => {
   const exportId = await createS3Export(installation, { name: 'unrung' });
   await installation.stopWorkers();
@@ -203,7 +176,7 @@ atNight('kill -9 of the API between commit and enqueue: the run starts all the s
   expect(await doomed.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
   await until(
     async () => (await readRuns(installation, exportId)).some(({ attempt }) => attempt > 0),
-    { timeoutMs: 60_000, message: 'the dispatcher starts the run' },
+    { message: 'the dispatcher starts the run' },
   );
   expect(await untilEnded(installation, exportId)).toMatchObject([
     { status: 'Completed', rows: 50 },

@@ -48,7 +48,7 @@ async function killAt(step: FailpointName): Promise<void> {
     LEASE_SECONDS: '300',
   });
   await startBackfill(installation, exports.get(step) ?? '');
-  expect(await worker.waitForExit(60_000), step).toEqual({ code: null, signal: 'SIGKILL' });
+  expect(await worker.waitForExit(), step).toEqual({ code: null, signal: 'SIGKILL' });
 }
 
 /** Other workers take over what the dead ones held. */
