@@ -73,8 +73,7 @@ export function createOutboundAgents(
     refusalOf(url) {
       const endpoint = endpointOf(url);
       const { host } = endpoint;
-      const isPrivate = isForbiddenLiteral(host) || /(?:^|\.)localhost\.?$/.test(host);
-      return isPrivate && !isAllowed(endpoint, allowed)
+      return isForbiddenLiteral(host) && !isAllowed(endpoint, allowed)
         ? `${host} is a private address. Use a public one, or ask your operator to add ${url.hostname} to ALLOWED_PRIVATE_ENDPOINTS.`
         : null;
     },
@@ -184,11 +183,11 @@ function isAllowed(options: TcpNetConnectOpts, allowed: ReadonlySet<string>): bo
 /** A literal address is never resolved, so it is checked here. */
 function isForbiddenLiteral(host: string | undefined): host is string {
   if (host === undefined) return false;
-  // Resolvers may read `127.1` or `2130706433` as an address; no name ends in a number.
-  return isIP(host) === 0 ? endsInNumber.test(host) : !isPublicAddress(host);
+  // Resolvers may read `127.1` or `2130706433` as an address. No public name ends in a number, or is in `localhost` (RFC 6761).
+  return isIP(host) === 0 ? neverPublic.test(host) : !isPublicAddress(host);
 }
 
-const endsInNumber = /(?:^|\.)(?:\d+|0x[\da-f]*)\.?$/i;
+const neverPublic = /(?:^|\.)(?:\d+|0x[\da-f]*|localhost)\.?$/i;
 
 /** Passed to the listener, not thrown: the agent may be serving a queued request. */
 function refusedSocket(host: string, listener: Listener | undefined): Duplex {
