@@ -137,10 +137,8 @@ export class StepLog {
   end(): void {
     if (this.#omitted === 0) return;
     const { id, name } = this.#facts;
-    this.#write(
-      'INFO',
-      `Step ${id} (${name}): ${this.#omitted} lines of its plugin were left out.`,
-    );
+    const line = `Step ${id} (${name}): ${this.#omitted} lines of its plugin were left out.`;
+    this.#write('INFO', line);
   }
 
   /** A secret that the end of the text cuts is hidden too. */

@@ -59,9 +59,7 @@ export function tokensOf(text: string): Tokens | null {
 }
 
 function checkCharacters(text: string): QueryProblem | null {
-  if (text.trim() === '') {
-    return problemAt('empty query', 1, 'Write a SELECT.');
-  }
+  if (text.trim() === '') return problemAt('empty query', 1, 'Write a SELECT.');
   if (text.length > maxCharacters) {
     const message = `Shorten the query to at most ${maxCharacters} characters.`;
     return problemAt('long query', maxCharacters + 1, message);

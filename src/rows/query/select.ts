@@ -273,11 +273,8 @@ export function elsewhereSql(
     ]),
   ]);
   // Not kept as checked: each has other keys.
-  return checkWall(
-    printSelect(model, null, keyTexts(model, null, columns), filter, false),
-    model,
-    tenantKey,
-  );
+  const sql = printSelect(model, null, keyTexts(model, null, columns), filter, false);
+  return checkWall(sql, model, tenantKey);
 }
 
 /** Of its key columns, as text. */

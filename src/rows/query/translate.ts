@@ -323,9 +323,7 @@ function isLiteral(expression: Expression): boolean {
 }
 
 function translateForm(name: string, args: unknown, translate: Translate): Expression {
-  if (!forms.has(name)) {
-    throw new RefusedPart(name, translate.offset, 'is not supported.');
-  }
+  if (!forms.has(name)) throw new RefusedPart(name, translate.offset, 'is not supported.');
   return { kind: 'form', name, arguments: listOf(args).map(translate.part) };
 }
 

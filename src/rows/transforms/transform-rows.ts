@@ -183,9 +183,7 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
 /** Follows a path as PostgreSQL's `->` and `->>` do with text keys: null for what is no object. */
 function textAt(value: Json, path: readonly string[]): Json {
   let inner: Json = value;
-  for (const key of path) {
-    inner = objectOf(inner)?.get(key) ?? jsonNull;
-  }
+  for (const key of path) inner = objectOf(inner)?.get(key) ?? jsonNull;
   return inner;
 }
 

@@ -93,11 +93,8 @@ function prepare(given: Prepare): Prepared {
     sucrase: () => load('sucrase'),
   };
   realm = new Script(given.realm, { filename: 'realm.js' }).runInContext(context).start(parseUrl);
-  const { problems, ...read } = readSource(
-    given.source,
-    loaded().globalNames().split(' '),
-    parsers,
-  );
+  const globalNames = loaded().globalNames().split(' ');
+  const { problems, ...read } = readSource(given.source, globalNames, parsers);
   plugin = read;
   stripProcess();
   return { problems };

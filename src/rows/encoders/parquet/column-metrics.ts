@@ -35,15 +35,11 @@ function boundsOf(
   chunks: readonly ColumnChunk[],
 ): Pick<ColumnMetrics, 'lower' | 'upper'> {
   const filled = chunks.filter(({ nullCount, values }) => nullCount !== values);
+  const mins = filled.map(({ bounds }) => bounds?.min);
+  const maxs = filled.map(({ bounds }) => bounds?.max);
   const order = orders.get(type.physical) ?? Buffer.compare;
-  const lowest = extreme(
-    filled.map(({ bounds }) => bounds?.min),
-    order,
-  );
-  const highest = extreme(
-    filled.map(({ bounds }) => bounds?.max),
-    (one, other) => order(other, one),
-  );
+  const lowest = extreme(mins, order);
+  const highest = extreme(maxs, (one, other) => order(other, one));
   return {
     lower: lowest && singleValue(type, lowest, 'lower'),
     upper: highest && singleValue(type, highest, 'upper'),

@@ -93,12 +93,7 @@ export class ListColumn implements ColumnWriter {
   }
 
   finishChunk(): ChunkSummary {
-    return {
-      dictionary: undefined,
-      nullCount: undefined,
-      bounds: undefined,
-      isAscending: false,
-    };
+    return { dictionary: undefined, nullCount: undefined, bounds: undefined, isAscending: false };
   }
 }
 

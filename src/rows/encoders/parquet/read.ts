@@ -48,9 +48,7 @@ function textOf(
   leaf: ReadLeaf | undefined,
 ): string | null {
   if (value === null || value === undefined) return null;
-  if (leaf && (type === 'as_json' || leaf.isBare)) {
-    return textOfJsonColumn(value, leaf, sourceType);
-  }
+  if (leaf && (type === 'as_json' || leaf.isBare)) return textOfJsonColumn(value, leaf, sourceType);
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`;
   return type === 'as_json' ? textOfJson(String(value)) : String(value);
 }

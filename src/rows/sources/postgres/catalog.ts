@@ -106,12 +106,8 @@ export async function typeOidOf(
 ): Promise<number | null> {
   await query(client, 'SAVEPOINT name', signal);
   try {
-    const [found] = await query<{ oid: string | null }>(
-      client,
-      `SELECT ${baseTypeSql('to_regtype($1)')} AS oid`,
-      signal,
-      [name],
-    );
+    const sql = `SELECT ${baseTypeSql('to_regtype($1)')} AS oid`;
+    const [found] = await query<{ oid: string | null }>(client, sql, signal, [name]);
     return found?.oid == null ? null : Number(found.oid);
   } catch (error) {
     await query(client, 'ROLLBACK TO SAVEPOINT name', signal);

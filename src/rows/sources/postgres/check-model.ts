@@ -245,28 +245,16 @@ async function checkStatement(
       if (fault === null) tell('warning', describeTypeChange(change));
       else tell('error', `${fault}. Correct type, or set on_schema_change.`);
     }
-    const [clock] = await query<{ ms: string }>(
-      client,
-      `SELECT (extract(epoch FROM date_trunc('hour', now())) * 1000)::int8 AS ms`,
-      signal,
-    );
+    const hour = `SELECT (extract(epoch FROM date_trunc('hour', now())) * 1000)::int8 AS ms`;
+    const [clock] = await query<{ ms: string }>(client, hour, signal);
     const end = Number(clock?.ms);
     const interval: DataInterval = { start: end - 3_600_000, end };
     const range = { start: toTimestamp(interval.start), end: toTimestamp(interval.end) };
     const columns = described.map(({ name, typeOid }) => ({ name, type: columnTypeOf(typeOid) }));
-    const selection = {
-      model,
-      query: null,
-      tenantKey,
-      range,
-      includeEvents: null,
-      excludeEvents: null,
-    };
-    const [row] = await query<{ 'QUERY PLAN': readonly [{ readonly Plan: PlanNode }] }>(
-      client,
-      explainSql(selection, columns),
-      signal,
-    );
+    const all = { query: null, includeEvents: null, excludeEvents: null };
+    const sql = explainSql({ ...all, model, tenantKey, range }, columns);
+    type Explained = { 'QUERY PLAN': readonly [{ readonly Plan: PlanNode }] };
+    const [row] = await query<Explained>(client, sql, signal);
     return row ? judgePlan(model, row['QUERY PLAN'][0].Plan, tell) : [];
   });
 }

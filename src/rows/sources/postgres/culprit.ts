@@ -74,11 +74,8 @@ export async function findCulprit(
   const ofRows = hasQuery || hasFilters ? await fails(alone, true) : cause;
   signal.throwIfAborted();
   if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(cause)?.message) {
-    const ofModelRow = new SluiceError(
-      'source.model_invalid',
-      withoutValue(cause.detail ?? ''),
-      error,
-    );
+    const words = withoutValue(cause.detail ?? '');
+    const ofModelRow = new SluiceError('source.model_invalid', words, error);
     return (await underPolicy(ofModelRow)) ?? ofModelRow;
   }
   return ofThis('query.invalid', cause, error);

@@ -135,9 +135,7 @@ export function toSourceError(error: unknown): SluiceError {
     return new SluiceError('source.model_invalid', message, error);
   }
   const code = meaningOf(state) ?? 'source.failed';
-  if (isRaised(reported) && raisedCodes.has(code)) {
-    return ofFunction(reported, error);
-  }
+  if (isRaised(reported) && raisedCodes.has(code)) return ofFunction(reported, error);
   return new SluiceError(code, detailOf(code, reported), error);
 }
 

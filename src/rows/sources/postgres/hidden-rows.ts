@@ -217,11 +217,8 @@ export async function findHidden(
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<SluiceError | null> {
-  const objects = await query<{ readonly table: string } & Guarded>(
-    client,
-    guardedSql(relation, withFunctions),
-    signal,
-  );
+  const sql = guardedSql(relation, withFunctions);
+  const objects = await query<Guarded & pg.QueryResultRow>(client, sql, signal);
   for (const guarded of objects) {
     const detail = describeGuarded(guarded, relation.isFiltered);
     if (detail !== null) return new SluiceError('source.unsupported', detail);

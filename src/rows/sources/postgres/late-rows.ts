@@ -135,11 +135,8 @@ async function countWrittenSince(
   // Else the error would end the transaction, and nothing could be asked after it.
   await query(client, 'SAVEPOINT late', signal);
   try {
-    const [found] = await query<{ late: string }>(
-      client,
-      select.countLateSql(interval, xmin),
-      signal,
-    );
+    const sql = select.countLateSql(interval, xmin);
+    const [found] = await query<{ late: string }>(client, sql, signal);
     return found?.late ?? null;
   } catch (error) {
     if (!withoutXmin.has(toSourceError(error).code)) throw error;

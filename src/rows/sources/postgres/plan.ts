@@ -256,14 +256,7 @@ export function readRelationOf(model: Model): ReadRelation {
   const isFiltered = model.rowSecurity === 'filtered';
   const { schema, name } = model.relation;
   const { tenantColumn } = model;
-  return {
-    schema,
-    table: name,
-    name: relationOf(model),
-    tenantColumn,
-    isFiltered,
-    callsFunctions,
-  };
+  return { schema, table: name, name: relationOf(model), tenantColumn, isFiltered, callsFunctions };
 }
 
 /** Says whether an expression names something with its schema, such as a function. Only built-in ones have none. */

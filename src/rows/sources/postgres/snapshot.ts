@@ -337,13 +337,8 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
     if (this.#excess) throw this.#excess;
     const { options, exported, reader, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
-    const { client, pid } = await begin(
-      options,
-      reader,
-      { snapshot: exported, server },
-      [],
-      signal,
-    );
+    const view = { snapshot: exported, server };
+    const { client, pid } = await begin(options, reader, view, [], signal);
     this.#clients.add(client);
     this.#pids.set(client, pid);
     return client;

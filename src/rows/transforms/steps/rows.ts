@@ -158,9 +158,7 @@ function compileOperand(
   ) {
     refuse('column and property must be strings.');
   }
-  if (name === null && holder === null) {
-    refuse('A comparison names a column, a property, or both.');
-  }
+  if (name === null && holder === null) refuse('A comparison names a column, a property, or both.');
   if (name === null) return (row) => [columnOf(row, holder ?? '')];
   const properties = propertiesOf([name], holder ?? 'properties', setting);
   return (row) => {
