@@ -113,14 +113,6 @@ test('no later batch gets an answer once a limit was exceeded', async () => {
 
 const onLinux = process.platform === 'linux';
 
-test.runIf(onLinux)('a process that something else kills is no fault of the plugin', async () => {
-  await withPlugin('export const processEvent = (event) => event;', async (sandbox) => {
-    for (const pid of children()) process.kill(pid, 'SIGKILL');
-    const run = applyRows(sandbox, [{ key: '1', row: rowOf(someEvent) }]);
-    await expect(run).rejects.toMatchObject({ fault: 'unavailable' });
-  });
-});
-
 test.runIf(onLinux)(
   'the kernel lets the process open nothing, start nothing, and know nothing',
   async () => {

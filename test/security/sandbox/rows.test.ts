@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { PluginRowError } from '../../../src/extensions/own-plugins/sandbox.ts';
-import { ChainStep } from '../../../src/rows/transforms/chain-step.ts';
 import {
   applyPlugin,
   rowOf,
@@ -108,25 +107,6 @@ test('the reason of an error quotes no value; its detail does', async () => {
   );
   expect((error as PluginRowError).message).toBe('The plugin threw an Error.');
   expect((error as PluginRowError).detail).toBe('Error: bad address a@b.c');
-});
-
-test('a row with another key is an error in its chain', async () => {
-  const row = rowOf(someEvent);
-  const columns = {
-    names: ['uuid', 'team_id', 'event', 'properties'],
-    protected: ['uuid', 'team_id'],
-  };
-  const apply = () => null;
-  const step = new ChainStep(
-    { kind: 'row', id: 1, name: 'own', apply, onError: 'keep', maxErrorShare: 1 },
-    columns,
-  );
-  const source = `export function processEvent(event) { event.uuid = 'u9'; return event; }`;
-  const [result = null] = await withPlugin(source, (sandbox) =>
-    applyRows(sandbox, [{ key: '1', row }]),
-  );
-  expect(step.judge(row, result, () => ({}))).toBe(row);
-  expect(step.errors[0]?.reason).toBe('The column uuid must not change.');
 });
 
 test('members named __proto__ and constructor come and go like any other', async () => {

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryGate, type SmallSlot } from '../../../src/service/admission/memory-gate.ts';
 
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+const never = new AbortController().signal;
+
 /** Enters runs of these sizes; says which are inside. */
 function enterAll(gate: MemoryGate, sizes: readonly number[], organization = 'own') {
   const leave: ((() => void) | null | undefined)[] = sizes.map(() => undefined);
@@ -9,7 +12,6 @@ function enterAll(gate: MemoryGate, sizes: readonly number[], organization = 'ow
       leave[index] = admitted;
     });
   }
-  const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
   return {
     async inside() {
       await settled();
@@ -87,9 +89,6 @@ describe('the gate of a worker', () => {
 });
 
 describe('a run inside that needs more memory', () => {
-  const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
-  const never = new AbortController().signal;
-
   /** Grows by these sizes; says which have it. */
   function growAll(gate: MemoryGate, sizes: readonly number[], signal = never) {
     const giveBack: ((() => void) | undefined)[] = sizes.map(() => undefined);
@@ -163,9 +162,6 @@ describe('a run inside that needs more memory', () => {
 });
 
 describe('small runs', () => {
-  const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
-  const never = new AbortController().signal;
-
   /** Enters small runs of 5 bytes. */
   function enterSmall(gate: MemoryGate, count: number) {
     const places: SmallSlot[] = [];
