@@ -20,7 +20,7 @@ import { buildApi } from '../service/api/build-api.ts';
 import type { DescribedRows, DescribeQuery, FindTable } from '../service/api/options.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { type ExportRules, modelGone } from '../service/use-cases/exports/rules.ts';
-import type { FindTenants } from '../service/use-cases/tenants/judge-tenant-key.ts';
+import type { FindTenants } from '../service/use-cases/tenants/change-tenants.ts';
 import { createDashboard, type RunOfJob } from '../state/queue/dashboard.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import { findNamedRuns } from '../state/store/runs/run-names.ts';

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { refuseHostileText } from '../../src/service/api/validation/hostile-text.ts';
-import { refuseHostileJson } from '../../src/service/api/validation/json-bounds.ts';
+import {
+  refuseHostileJson,
+  refuseHostileText,
+} from '../../src/service/api/validation/hostile-json.ts';
 import { Refusal } from '../../src/foundation/domain/problem.ts';
 
 /** What a check says; null if it accepts. */

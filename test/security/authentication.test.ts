@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { networkOf } from '../../src/service/api/network-of.ts';
+import { networkOf } from '../../src/service/api/connections.ts';
 import { mintApiKey } from '../../src/foundation/security/api-keys.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openDestinationConfig } from '../../src/service/use-cases/exports/destination.ts';
-import { openPluginConfig } from '../../src/service/use-cases/transformations/secrets.ts';
+import { openPluginConfig } from '../../src/service/use-cases/transformations/open-chain.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';

@@ -17,8 +17,7 @@ import {
   quarantineRun,
   recordFault,
 } from '../../src/service/use-cases/runs/finish-run.ts';
-import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
-import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
+import { lookBack, SlowExports } from '../../src/service/use-cases/runs/look-back.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import type { Database, Sql } from '../../src/state/store/database/database.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';

@@ -10,7 +10,7 @@ import type { Database } from '../../src/state/store/database/database.ts';
 import {
   createTarget,
   type TargetWithSecret,
-} from '../../src/service/use-cases/notifications/change-targets.ts';
+} from '../../src/service/use-cases/notifications/targets.ts';
 import { NotificationCourier } from '../../src/service/worker/notification-courier.ts';
 import type { Receiver } from './receiver.ts';
 import type { RunSide } from './run-side.ts';

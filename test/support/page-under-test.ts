@@ -7,7 +7,7 @@ import type { Pool } from 'pg';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
 import { insertOrganization, insertProject } from '../../src/state/store/tenants/tenants.ts';
-import { issueKey } from '../../src/service/use-cases/tenants/issue-key.ts';
+import { issueKey } from '../../src/service/use-cases/tenants/keys.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { startBundled, type TestProcess } from './processes.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';

@@ -180,7 +180,7 @@ export const withFirstKey = ({ 'keys create': create, ...verbs }: Verbs): Verbs 
       };
 
 async function issueHere(deps: CliDeps, given: Json): Promise<object> {
-  const { issueKey } = await import('../../service/use-cases/tenants/issue-key.ts');
+  const { issueKey } = await import('../../service/use-cases/tenants/keys.ts');
   const { apiKey, key } = await deps.withDatabase((db) =>
     issueKey(db, {
       organizationId: null,

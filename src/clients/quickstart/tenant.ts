@@ -6,7 +6,7 @@ import {
   createOrganization,
   createProject,
 } from '../../service/use-cases/tenants/change-tenants.ts';
-import { issueKey } from '../../service/use-cases/tenants/issue-key.ts';
+import { issueKey } from '../../service/use-cases/tenants/keys.ts';
 
 /** The tenant that the quickstart made, kept in the data directory for the next start. */
 export interface QuickstartTenant {

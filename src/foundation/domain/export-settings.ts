@@ -138,6 +138,12 @@ export const settingList = (Object.entries(exportSettings) as [keyof Settings, S
 /** Some fields of a record. */
 export type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
+/** A record after a change. */
+export function withChanges<T extends object>(before: T, changes: Changes<T>): T {
+  const said = Object.entries(changes).filter(([, value]) => value !== undefined);
+  return { ...before, ...Object.fromEntries(said) };
+}
+
 /** The settings of an export after a change: what is undefined stays. @param before default: of a new export */
 export function changeSettings(
   before: ExportSettings | null,

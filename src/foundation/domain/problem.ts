@@ -32,6 +32,18 @@ export interface Problem {
   readonly attr: string | null;
 }
 
+/** A value that is not possible. */
+export function invalid(attr: string | null, detail: string): Problem {
+  return { code: 'invalid_input', detail, attr };
+}
+
+/** The problems of a table of rules: each row says if it is one, the field, and what is wrong. */
+export function problemsIn(
+  ...rows: readonly (readonly [boolean, attr: string | null, detail: string])[]
+): Problem[] {
+  return rows.flatMap(([isWrong, attr, detail]) => (isWrong ? [invalid(attr, detail)] : []));
+}
+
 /** Why a request is refused. Thrown, so that a transaction around it is rolled back. */
 export class Refusal extends Error {
   readonly problems: readonly Problem[];
@@ -61,6 +73,12 @@ export function refuseIfAny(problems: readonly Problem[]): void {
 /** The record does not exist, or was deleted before it could be locked. */
 export const notFound = (): Refusal =>
   new Refusal({ code: 'not_found', detail: 'Not found.', attr: null });
+
+/** @throws Refusal (404) if there is none */
+export function orNotFound<T>(found: T | null | undefined): T {
+  if (found === null || found === undefined) throw notFound();
+  return found;
+}
 
 /** The results in the order of the actions. @throws Refusal with the problems of all actions that are refused */
 export function withAllProblems<Results extends readonly unknown[]>(

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -7,14 +6,14 @@ import type {
   FastifyRequest,
   RawServerDefault,
 } from 'fastify';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { BatchExport } from '../../foundation/domain/batch-export.ts';
 import type { Scope } from '../../foundation/security/scopes.ts';
-import type { PresentedKey } from '../../state/store/tenants/api-keys.ts';
 import type { NotificationTarget } from '../../state/store/notifications/notification-targets.ts';
+import type { PresentedKey } from '../../state/store/tenants/api-keys.ts';
 import { installationId, type Reach } from '../../state/store/tenants/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
-/** The server, with request types from the schemas. */
 export type Api = FastifyInstance<
   RawServerDefault,
   IncomingMessage,
@@ -29,7 +28,6 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that the key must have; `any` for each valid key. A route without it needs no key. */
     scope?: Scope | 'any';
-    /** Another scope that is enough. */
     otherScope?: Scope;
     /** A read that the key of an operator may do for any project. */
     operatorsMay?: true;
@@ -47,7 +45,6 @@ declare module 'fastify' {
     context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
-    /** The bytes of its body as it came. */
     bodyBytes: number;
     /** Scheme and host that links begin with. */
     linkBase: string;
@@ -61,7 +58,6 @@ export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
 }
 
-/** Who acts by this request. */
 export function actorOf(request: FastifyRequest): Actor {
   const { id, organizationId } = callerOf(request);
   return { keyId: id, organizationId: organizationId ?? installationId };

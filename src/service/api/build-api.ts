@@ -5,9 +5,7 @@ import { notFound } from '../../foundation/domain/problem.ts';
 import { findKnownHashes } from '../../state/store/tenants/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import { causeRoutes } from './admin/causes.ts';
-import { operatorMeRoutes } from './admin/me.ts';
 import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
-import { usageRoutes } from './admin/usage.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
@@ -16,31 +14,35 @@ import { destinationSchemas } from './batch-exports/schema.ts';
 import { capabilityRoutes } from './capabilities/routes.ts';
 import { Connections, slowRequests, usualConnections } from './connections.ts';
 import { coverageRoutes } from './coverage/routes.ts';
+import { answerErrors, sendError } from './errors.ts';
 import { healthRoutes } from './health/routes.ts';
-import { requireAccess, requireKeys } from './hooks/authentication.ts';
-import { mountQueueBoard, serveConsole, serveDocs } from './hooks/pages.ts';
-import { answerErrors, sendError } from './hooks/errors.ts';
-import { FailedKeys } from './hooks/failed-keys.ts';
-import { boundHeldBytes } from './hooks/held-bytes.ts';
+import {
+  knowAddress,
+  measureRequests,
+  noteMethods,
+  refuseOtherMethods,
+  sendHeaders,
+  spareBytes,
+} from './hooks/answers.ts';
+import { FailedKeys, requireAccess, requireKeys } from './hooks/authentication.ts';
+import { refuseUnknownFields, takeJsonBodies, validateWithSchemas } from './hooks/bodies.ts';
 import { honourIdempotencyKeys } from './hooks/idempotency.ts';
-import { takeJsonBodies, validateWithSchemas } from './hooks/read-body.ts';
-import { noteMethods, refuseOtherMethods, sendHeaders } from './hooks/response-headers.ts';
+import {
+  boundHeldBytes,
+  createRequestLimit,
+  limitRequests,
+  limitStoredBytes,
+} from './hooks/limits.ts';
 import { describeApi } from './hooks/openapi.ts';
-import { requireOperator } from './hooks/operator-access.ts';
-import { hideFromOperators } from './hooks/operator-looks.ts';
-import { knowAddress } from './hooks/public-address.ts';
-import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
-import { measureRequests } from './hooks/observe-requests.ts';
-import { refuseUnknownFields } from './hooks/unknown-fields.ts';
-import { spareBytes } from './hooks/spared-bytes.ts';
-import { limitStoredBytes } from './hooks/stored-bytes.ts';
-import { previewRoutes } from './insights/preview.ts';
+import { hideFromOperators, requireOperator } from './hooks/operators.ts';
+import { mountQueueBoard, serveConsole, serveDocs } from './hooks/pages.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
+import { previewRoutes } from './insights/preview.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { unsavedRoutes } from './insights/unsaved.ts';
-import { logRoutes } from './logs/routes.ts';
-import { meRoutes } from './me/routes.ts';
+import { meRoutes, operatorMeRoutes } from './me/routes.ts';
 import { notificationRoutes } from './notifications/routes.ts';
+import { offboardingRoutes } from './offboardings/routes.ts';
 import {
   type Family,
   installationFamily,
@@ -48,17 +50,23 @@ import {
   projectFamily,
 } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
-import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
 import { renamedPath, renameValues } from './posthog/names.ts';
 import { posthogRoutes } from './posthog/routes.ts';
-import { runRoutes } from './runs/routes.ts';
-import { exportUsageRoutes } from './usage/routes.ts';
-import { certificateRoutes, deliveryRecordRoutes } from './statements/documents.ts';
-import { signingKeyRoutes, statementRoutes } from './statements/routes.ts';
+import { logRoutes, runRoutes } from './runs/routes.ts';
+import {
+  certificateRoutes,
+  deliveryRecordRoutes,
+  signingKeyRoutes,
+  statementRoutes,
+} from './statements/routes.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
+import { exportUsageRoutes, usageRoutes } from './usage/routes.ts';
 
-type Routes = (api: Api, family: Family, deps: Deps) => void;
+const exportRoutes: readonly ((api: Api, family: Family, deps: Deps) => void)[] = [
+  ...[batchExportRoutes, backfillRoutes, insightRoutes, unsavedRoutes, posthogRoutes],
+  ...[previewRoutes, coverageRoutes, statementRoutes, certificateRoutes],
+];
 
 /** A tenth of the time, once 10 seconds are used up. */
 const usualShare = { savedMs: 10_000, savedPerSecondMs: 100 };
@@ -126,56 +134,38 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
 
   healthRoutes(api, options, operators);
   signingKeyRoutes(api);
-  api.register(async (scope: Api) => {
+  const add = (prefix: string, routes: (scope: Api) => void) =>
+    api.register(async (scope: Api) => routes(scope), { prefix });
+  add('', (scope) => {
     requireOperator(scope, operators);
     offboardingRoutes(scope);
   });
-  api.register(
-    async (scope: Api) => {
-      operatorMeRoutes(scope);
-      tenantRoutes(scope, options);
-      usageRoutes(scope);
-      keyRoutes(scope);
-      causeRoutes(scope);
-      scope.register(async (inner: Api) => notificationRoutes(inner, installationFamily, deps), {
-        prefix: '/notification_targets',
-      });
-    },
-    { prefix: '/api/admin' },
-  );
+  add('/api/admin', (scope) => {
+    operatorMeRoutes(scope);
+    tenantRoutes(scope, options);
+    usageRoutes(scope);
+    keyRoutes(scope);
+    causeRoutes(scope);
+  });
   if (queueBoard) mountQueueBoard(api, operators, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;
-    const add = (routes: Routes, prefix: string) =>
-      api.register(async (scope: Api) => routes(scope, family, deps), { prefix });
-    add(batchExportRoutes, exports);
-    add(backfillRoutes, exports);
-    add(insightRoutes, exports);
-    add(unsavedRoutes, exports);
-    add(posthogRoutes, exports);
-    add(previewRoutes, exports);
-    add(coverageRoutes, exports);
-    add(statementRoutes, exports);
-    add(certificateRoutes, exports);
-    add(deliveryRecordRoutes, `${family.prefix}/delivery_record`);
-    add(exportUsageRoutes, `${family.prefix}/usage`);
-    add(runRoutes, `${exports}/:batch_export_id/runs`);
-    add(logRoutes, `${exports}/:batch_export_id`);
-    add(notificationRoutes, `${family.prefix}/notification_targets`);
+    for (const routes of exportRoutes) add(exports, (scope) => routes(scope, family, deps));
+    add(`${family.prefix}/delivery_record`, (scope) => deliveryRecordRoutes(scope, family));
+    add(`${family.prefix}/usage`, (scope) => exportUsageRoutes(scope, family));
+    add(`${exports}/:batch_export_id/runs`, (scope) => runRoutes(scope, family, deps));
+    add(`${exports}/:batch_export_id`, (scope) => logRoutes(scope, family, deps));
   }
-  api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
-  api.register(async (scope: Api) => capabilityRoutes(scope, deps), {
-    prefix: '/api/capabilities',
-  });
-  const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
-  api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
-  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
-    prefix: `${organizationFamily.prefix}/plugins`,
-  });
-  api.register(async (scope: Api) => projectPluginRoutes(scope), {
-    prefix: `${projectFamily.prefix}/plugins`,
-  });
-  api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
+  for (const family of [installationFamily, organizationFamily, projectFamily]) {
+    const targets = `${family.prefix}/notification_targets`;
+    add(targets, (scope) => notificationRoutes(scope, family, deps));
+  }
+  add('/api/me', meRoutes);
+  add('/api/capabilities', (scope) => capabilityRoutes(scope, deps));
+  add(`${projectFamily.prefix}/pipeline_transformation_configs`, transformationConfigRoutes);
+  add(`${organizationFamily.prefix}/plugins`, (scope) => pluginRoutes(scope, deps));
+  add(`${projectFamily.prefix}/plugins`, projectPluginRoutes);
+  add('', (scope) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;
 }
@@ -203,7 +193,6 @@ function provideContext(api: Api, context: Context): void {
   });
 }
 
-/** Options of the server itself. */
 function fastifyOptions({ logger, trustProxy }: ApiOptions) {
   return {
     loggerInstance: logger,

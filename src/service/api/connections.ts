@@ -1,8 +1,23 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
-import { networkOf } from './network-of.ts';
+import { isIPv6, type Socket } from 'node:net';
 
-/** Limits of what clients can make a server hold by connections alone. */
+/** The network of one client: an IPv4 address, or the 64 bits of an IPv6 network. */
+export function networkOf(ip: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
+  if (mapped !== undefined) return mapped;
+  const [address = ''] = ip.split('%');
+  if (!isIPv6(address)) return ip;
+  const [head = '', tail] = address.split('::');
+  const front = head === '' ? [] : head.split(':');
+  const back = tail ? tail.split(':') : [];
+  const gap = tail === undefined ? 0 : 8 - front.length - back.length;
+  const groups = [...front, ...Array.from({ length: Math.max(0, gap) }, () => '0'), ...back];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`;
+}
+
 export interface ConnectionLimits {
   /** Open connections of one address. A trusted proxy has one address for all its clients: `inAll` then. */
   readonly perAddress: number;
@@ -44,7 +59,6 @@ interface Connection {
   answeredBytes: number;
   /** When it was opened, or its last answer was taken. On this process' steady clock, milliseconds. */
   idleSince: number;
-  /** When its current answer was sent; null if there is none. */
   sentAt: number | null;
 }
 
@@ -84,10 +98,7 @@ export class Connections {
     });
   }
 
-  /**
-   * Calls `proceed` when the answers before this request are taken: usually at once. It never calls it if the
-   * connection ends before. A client with more unanswered requests than allowed is disconnected.
-   */
+  /** Calls `proceed` when the answers before this request are taken, or never if the connection ends before. */
   enter(request: IncomingMessage, answer: ServerResponse, proceed: () => void): void {
     const { socket } = request;
     if (socket.destroyed) return;

@@ -1,27 +1,26 @@
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import type { Registry } from 'prom-client';
-import type {
-  DestinationContext,
-  DestinationDefinition,
-} from '../../rows/destinations/destination.ts';
 import type { BatchExport } from '../../foundation/domain/batch-export.ts';
 import type { DestinationConfig, EventFilters } from '../../foundation/domain/file-settings.ts';
 import type { Model } from '../../foundation/domain/model.ts';
 import type { NotificationSender } from '../../foundation/domain/notification.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
+import type {
+  DestinationContext,
+  DestinationDefinition,
+} from '../../rows/destinations/destination.ts';
 import type { Comparison, DeliveredInterval } from '../use-cases/backfills/compare-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
-import type { PreviewRows } from '../use-cases/transformations/preview-rows.ts';
-import type { FindTenants } from '../use-cases/tenants/judge-tenant-key.ts';
-import type { ConnectionLimits } from './connections.ts';
-import type { HeldLimits } from './hooks/held-bytes.ts';
-import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
 import type { StatementSources } from '../use-cases/statements/make-statement.ts';
+import type { FindTenants } from '../use-cases/tenants/change-tenants.ts';
+import type { PreviewRows } from '../use-cases/transformations/preview-rows.ts';
+import type { ConnectionLimits } from './connections.ts';
+import type { HeldLimits } from './hooks/limits.ts';
+import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
 
-/** The fields that decide which rows an export has. */
 export interface ExportedRows
   extends Pick<BatchExport, 'teamId' | 'model' | 'mode' | 'dslQuery' | 'transformations'> {
   readonly destination: Pick<BatchExport['destination'], 'config'>;
@@ -34,13 +33,11 @@ export type CompareRows = (
   signal: AbortSignal,
 ) => Promise<Comparison>;
 
-/** The request of an export to its source. */
 export interface DescribedRequest extends EventFilters {
   /** One of those that the export has. */
   readonly interval: DataInterval;
   readonly teamId: number;
   readonly model: string;
-  /** True: all rows of the project. */
   readonly whole: boolean;
   readonly dslQuery: string | null;
   /** `columns`: its rows go through a transformation chain. */
@@ -66,7 +63,6 @@ export type DescribeQuery = (
 
 /** An Iceberg table at the place that an export is to have. */
 export interface FoundTablePlace {
-  /** A version of it. */
   readonly key: string;
   /** The batch export whose table it is; null: another program's. */
   readonly owner: string | null;
@@ -86,12 +82,10 @@ export type FindTable = (
   signal: AbortSignal,
 ) => Promise<FoundTablePlace | null>;
 
-/** Everything that the API needs; the composition root provides it. */
 export interface ApiOptions {
   readonly context: Context;
   readonly destinations: readonly DestinationDefinition[];
   readonly destinationContext: DestinationContext;
-  /** Every file format, with its compressions by name. */
   readonly formats: readonly {
     readonly format: string;
     readonly extension: string;
@@ -99,7 +93,6 @@ export interface ApiOptions {
   }[];
   /** True if some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
-  /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
   readonly applyFilters: ExportRules['applyFilters'];
@@ -112,30 +105,22 @@ export interface ApiOptions {
   readonly findTenants?: FindTenants;
   /** Absent: a new export's place is not looked at before a run. */
   readonly findTable?: FindTable;
-  /** The names of models and places in statements. */
   readonly statements: StatementSources;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** The number of proxies that set X-Forwarded-* headers which are trusted; 0: none. */
   readonly trustProxy: number;
-  /** Where clients reach the service, for links; null: not configured. */
   readonly publicUrl: string | null;
-  /** Failed authentications of one address per minute. */
   readonly failedKeysPerMinute: number;
-  /** Limits of what clients make the process keep; default: those of production. */
   readonly held?: HeldLimits;
   readonly connections?: ConnectionLimits;
   /** The budget of the previews and trials of one organization; default: that of production. */
   readonly timeShare?: TimeShare;
   /** The bytes that changes of one organization may store per day, deleted or not. */
   readonly storedBytesPerDay: number;
-  /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
-  /** True if the process can do its work. */
   readonly readiness: () => Promise<Readiness>;
-  /** Sends the tests of notification targets. */
   readonly notifications: NotificationSender;
-  /** The queue dashboard; null: none. */
   readonly queueBoard: FastifyPluginCallback | null;
   /**
    * Compiles all schemas before it is ready, and fails if one is not valid. Default: each at its first use, which
@@ -148,18 +133,13 @@ export interface ApiOptions {
   readonly docsDir: string | null;
 }
 
-/** The needs of the routes besides the context of each request. */
 export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
-  /** Shared by both families of routes. */
   readonly previews: PreviewSlots;
   /** The one for tests of destinations, which also connect to a source. */
   readonly tests: PreviewSlots;
-  /** For searches of logs. */
   readonly searches: PreviewSlots;
-  /** For tests of notification targets. */
   readonly notificationTests: PreviewSlots;
-  /** For chains that are tried on rows. */
   readonly trials: PreviewSlots;
   /** The one for what starts sandboxes: previews of such chains, and installing a plugin. */
   readonly sandboxes: PreviewSlots;

@@ -3,12 +3,8 @@ import type { SecretBox } from '../../foundation/security/secret-box.ts';
 import type { OwnSteps } from '../../rows/transforms/own-steps.ts';
 import { joinTransaction, type Transactor } from '../../state/store/database/database.ts';
 
-/**
- * Notifies the workers of new work. Best effort, never throws: the workers find the work in Postgres
- * in any case, a notification only makes it sooner.
- */
+/** Notifies the workers. Never throws: they find the work in Postgres anyway, and this makes it sooner. */
 export interface Doorbell {
-  /** Runs are waiting in the outbox. */
   runsWaiting(): void;
   /** A backfill was started or has room for more runs. */
   backfillWaiting(backfillId: string): void;
@@ -20,7 +16,6 @@ export interface Actor {
   readonly keyId: string | null;
 }
 
-/** The means that every use case works with. */
 export interface Context {
   readonly db: Transactor;
   readonly policy: Policy;
@@ -29,10 +24,7 @@ export interface Context {
   readonly ownSteps: OwnSteps;
 }
 
-/**
- * Runs `work` in one transaction: everything that it does with its context takes effect, or nothing.
- * The workers are notified after the commit.
- */
+/** Runs `work` in one transaction, and notifies the workers after the commit. */
 export async function inOneTransaction<T>(
   { db, doorbell, ...rest }: Context,
   work: (context: Context) => Promise<T>,

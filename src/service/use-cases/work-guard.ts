@@ -26,7 +26,6 @@ export class WorkGuard {
   /** The last work that is done alone: what comes later waits for it. */
   #alone: Promise<unknown> = Promise.resolve();
 
-  /** @param onSetAside called once for each */
   constructor(db: Sql, onSetAside: (work: GuardedWork) => void) {
     this.#db = db;
     this.#onSetAside = onSetAside;
@@ -56,7 +55,6 @@ export class WorkGuard {
     return end === 'alone' ? 'busy' : end;
   }
 
-  /** The process ends. */
   close(): Promise<void> {
     return leaveWork(this.#db, this.#holder);
   }

@@ -10,7 +10,7 @@ import type { Encoding } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import type { Source } from '../../rows/sources/source.ts';
-import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
+import type { DescribedPlace } from '../use-cases/tenants/offboard.ts';
 
 /** An export's destination as stored in our tables. */
 export interface ExportDestination extends DestinationOwner {

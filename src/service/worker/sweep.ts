@@ -22,11 +22,10 @@ import { sweepWorkers } from '../../state/store/runs/workers.ts';
 import type { Context } from '../use-cases/context.ts';
 import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
 import { heal } from '../use-cases/healing/heal.ts';
-import { lookBack } from '../use-cases/runs/look-back.ts';
-import { SlowExports } from '../use-cases/runs/slow-exports.ts';
+import { lookBack, SlowExports } from '../use-cases/runs/look-back.ts';
 import { doEach } from '../use-cases/separate-work.ts';
 import { makeStatement } from '../use-cases/statements/make-statement.ts';
-import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
+import { advanceOffboardings } from '../use-cases/tenants/offboard.ts';
 import {
   collectByTeam,
   collectUploads,

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { issueKey } from '../../../src/service/use-cases/tenants/issue-key.ts';
+import { issueKey } from '../../../src/service/use-cases/tenants/keys.ts';
 import {
   createS3Export,
   hour,

@@ -4,7 +4,7 @@ import { claimDeliveries } from '../../../src/state/store/notifications/notifica
 import {
   createTarget,
   rotateSecret,
-} from '../../../src/service/use-cases/notifications/change-targets.ts';
+} from '../../../src/service/use-cases/notifications/targets.ts';
 import { deliver, redeliver } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,

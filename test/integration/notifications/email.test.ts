@@ -8,7 +8,7 @@ import { findMailFault, openNotifications } from '../../../src/main/notification
 import {
   changeTarget,
   createTarget,
-} from '../../../src/service/use-cases/notifications/change-targets.ts';
+} from '../../../src/service/use-cases/notifications/targets.ts';
 import { testTarget } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,

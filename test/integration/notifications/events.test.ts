@@ -4,7 +4,7 @@ import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { findBatchExport } from '../../../src/state/store/exports/exports.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
-import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
+import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import {
   createWebhook,

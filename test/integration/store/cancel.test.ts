@@ -3,7 +3,7 @@ import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { Refusal } from '../../../src/foundation/domain/problem.ts';
 import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
-import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
+import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { emptyCommit, hourMs, useRunSide } from '../../support/run-side.ts';

@@ -8,7 +8,7 @@ import { acceptIntervals, findHoles } from '../../../src/state/store/intervals/c
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
-import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
+import { coverageOf } from '../../../src/service/use-cases/exports/coverage.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { hourMs, useRunSide } from '../../support/run-side.ts';

@@ -11,8 +11,8 @@ import { findTeamsToLookAt } from '../../../src/state/store/files/upload-places.
 import {
   advanceOffboardings,
   type OffboardingPorts,
-} from '../../../src/service/use-cases/tenants/advance-offboarding.ts';
-import { offboardTenant } from '../../../src/service/use-cases/tenants/offboard.ts';
+  offboardTenant,
+} from '../../../src/service/use-cases/tenants/offboard.ts';
 import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
 import { emptyCommit, exportOfThePast, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';

@@ -3,7 +3,7 @@ import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
+import { unpauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { failAttempt, hourMs, useRunSide } from '../../support/run-side.ts';
 

@@ -4,9 +4,9 @@ import { createSecretBox } from '../../../src/foundation/security/secret-box.ts'
 import { registerEncryptionKeys } from '../../../src/state/store/tenants/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/service/use-cases/installation/rotate-encryption.ts';
 import { ensureSigningKey } from '../../../src/service/use-cases/installation/signing.ts';
-import { createTarget } from '../../../src/service/use-cases/notifications/change-targets.ts';
+import { createTarget } from '../../../src/service/use-cases/notifications/targets.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
-import { createTransformationConfig } from '../../../src/service/use-cases/transformations/create-config.ts';
+import { createTransformationConfig } from '../../../src/service/use-cases/transformations/steps.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
 import { hourMs, openRunSide } from '../../support/run-side.ts';

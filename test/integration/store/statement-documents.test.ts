@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { documentPage } from '../../../src/service/api/statements/document-page.ts';
+import { documentPage } from '../../../src/service/api/statements/routes.ts';
 import { eraseIntervals } from '../../../src/service/use-cases/runs/erase-intervals.ts';
 import {
   makeCertificate,

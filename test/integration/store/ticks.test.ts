@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { jitterMs } from '../../../src/service/scheduling/jitter.ts';
 import { readNow, recordTicks } from '../../../src/state/store/intervals/ticks.ts';
-import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
+import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
 import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
 import { decide, hourMs, openTestPool, useRunSide } from '../../support/run-side.ts';
 

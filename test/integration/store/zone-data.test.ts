@@ -11,8 +11,7 @@ import {
   previewBackfill,
   startBackfill,
 } from '../../../src/service/use-cases/backfills/start-backfill.ts';
-import { acceptCoverage } from '../../../src/service/use-cases/exports/accept-coverage.ts';
-import { readCoverage } from '../../../src/service/use-cases/exports/read-coverage.ts';
+import { acceptCoverage, readCoverage } from '../../../src/service/use-cases/exports/coverage.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { exportOfThePast, useRunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';

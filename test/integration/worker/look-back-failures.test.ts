@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
-import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
-import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
+import { pauseExport, unpauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { disableTenant } from '../../../src/service/use-cases/tenants/change-tenants.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { findCommit } from '../../../src/state/store/files/known-commits.ts';

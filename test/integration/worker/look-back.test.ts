@@ -7,8 +7,7 @@ import { markBatchExportDeleted } from '../../../src/state/store/exports/exports
 import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
-import { lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
-import { SlowExports } from '../../../src/service/use-cases/runs/slow-exports.ts';
+import { lookBack, SlowExports } from '../../../src/service/use-cases/runs/look-back.ts';
 import { nothing, openLateSide } from '../../support/late-side.ts';
 import { failAttempt, hourMs } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';

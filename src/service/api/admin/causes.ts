@@ -1,8 +1,8 @@
-import { inSeconds } from '../../../foundation/domain/time.ts';
-import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, Type } from 'typebox';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { operatorActions, turns } from '../../../foundation/domain/causes.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
+import { inSeconds } from '../../../foundation/domain/time.ts';
 import {
   listCauses,
   listOperatorExports,
@@ -10,10 +10,18 @@ import {
 } from '../../../state/store/healing/operator-causes.ts';
 import { actOnExport, describeCause } from '../../use-cases/operators/act-on-export.ts';
 import { type Api, callerOf } from '../api.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
-import { operation } from './tenants.ts';
+import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
+import { operatorOperation } from '../operations.ts';
+import {
+  Nullable,
+  Ref,
+  Resource,
+  Text,
+  TextOrNull,
+  Time,
+  TimeOrNull,
+  UuidOrNull,
+} from '../shapes.ts';
 
 const Turn = Type.Enum([...turns], {
   description:
@@ -21,73 +29,58 @@ const Turn = Type.Enum([...turns], {
 });
 const Count = Type.Integer({ minimum: 0 });
 
-const NextProbe = Nullable({
-  ...Time,
-  description: 'When Sluice tries it again by itself; null: it does not heal.',
+const NextProbe = TimeOrNull('When Sluice tries it again by itself; null: it does not heal.');
+
+export const Cause = Resource('Cause', null, {
+  id: Text('The same as long as the cause is.'),
+  turn: Turn,
+  code: Text(
+    'An error code, or verify.failed, intervals.missing, export.late or export.paused for exports that do not fail.',
+  ),
+  means: Type.String(),
+  remedy: Text('What to do.'),
+  place: Text('The bucket or the model; empty if it is at no place.'),
+  organization_id: UuidOrNull('Null: it is of several organizations.'),
+  organization_name: Nullable(Type.String()),
+  organizations: Count,
+  exports: Count,
+  paused_exports: { ...Count, description: 'Those of them that Sluice paused.' },
+  missing_intervals: { ...Count, description: 'Intervals of these exports without data.' },
+  since: Nullable(Time),
+  latest_error: Nullable(Type.String()),
+  next: Text('What happens next by itself.'),
+  next_probe_at: NextProbe,
 });
 
-export const Cause = named(
-  'Cause',
-  Type.Object({
-    id: Type.String({ description: 'The same as long as the cause is.' }),
-    turn: Turn,
-    code: Type.String({
-      description:
-        'An error code, or verify.failed, intervals.missing, export.late or export.paused for exports that do not fail.',
-    }),
-    means: Type.String(),
-    remedy: Type.String({ description: 'What to do.' }),
-    place: Type.String({ description: 'The bucket or the model; empty if it is at no place.' }),
-    organization_id: Nullable(
-      Type.String({ format: 'uuid', description: 'Null: it is of several organizations.' }),
-    ),
-    organization_name: Nullable(Type.String()),
-    organizations: Count,
-    exports: Count,
-    paused_exports: { ...Count, description: 'Those of them that Sluice paused.' },
-    missing_intervals: { ...Count, description: 'Intervals of these exports without data.' },
-    since: Nullable(Time),
-    latest_error: Nullable(Type.String()),
-    next: Type.String({ description: 'What happens next by itself.' }),
-    next_probe_at: NextProbe,
+export const OperatorExport = Resource('OperatorExport', null, {
+  id: Type.String({ format: 'uuid' }),
+  name: Type.String(),
+  project_id: Type.Integer(),
+  project_name: Type.String(),
+  organization_id: Type.String({ format: 'uuid' }),
+  organization_name: Type.String(),
+  health: Type.Enum([...exportHealths]),
+  cause_id: TextOrNull('Null: nothing is wrong with it.'),
+  code: Nullable(Type.String()),
+  turn: Type.Unsafe<Static<typeof Turn> | null>({
+    type: ['string', 'null'],
+    enum: [...turns, null],
+    description: 'Who must act; null: nothing is wrong with it.',
   }),
-);
+  since: Nullable(Time),
+  missing_intervals: Count,
+  paused: Type.Boolean(),
+  latest_error: Nullable(Type.String()),
+  next_probe_at: NextProbe,
+  high_water_mark: Nullable(Time),
+});
 
-export const OperatorExport = named(
-  'OperatorExport',
-  Type.Object({
-    id: Type.String({ format: 'uuid' }),
-    name: Type.String(),
-    project_id: Type.Integer(),
-    project_name: Type.String(),
-    organization_id: Type.String({ format: 'uuid' }),
-    organization_name: Type.String(),
-    health: Type.Enum([...exportHealths]),
-    cause_id: Nullable(Type.String({ description: 'Null: nothing is wrong with it.' })),
-    code: Nullable(Type.String()),
-    turn: Type.Unsafe<Static<typeof Turn> | null>({
-      type: ['string', 'null'],
-      enum: [...turns, null],
-      description: 'Who must act; null: nothing is wrong with it.',
-    }),
-    since: Nullable(Time),
-    missing_intervals: Count,
-    paused: Type.Boolean(),
-    latest_error: Nullable(Type.String()),
-    next_probe_at: NextProbe,
-    high_water_mark: Nullable(Time),
+export const ActedOnExport = Resource('ActedOnExport', null, {
+  backfill_ids: Type.Array(Type.String({ format: 'uuid' }), {
+    description: 'Backfills that it has started.',
   }),
-);
-
-export const ActedOnExport = named(
-  'ActedOnExport',
-  Type.Object({
-    backfill_ids: Type.Array(Type.String({ format: 'uuid' }), {
-      description: 'Backfills that it has started.',
-    }),
-    passed_over: Nullable(Type.String({ description: 'Why nothing was done; null: it was.' })),
-  }),
-);
+  passed_over: TextOrNull('Why nothing was done; null: it was.'),
+});
 
 const search = {
   search: Type.Optional(
@@ -111,11 +104,10 @@ const Act = Type.Object(
   { additionalProperties: false },
 );
 
-/** Faults over all customers, and the actions of an operator. */
 export function causeRoutes(api: Api): void {
   api.get(
     '/causes',
-    operation('operator:read', 'listCauses', 'List what keeps exports from their data', {
+    operatorOperation('operator:read', 'listCauses', 'List what keeps exports from their data', {
       description:
         'A cause is one row however many exports it holds up. Those that hold up the most exports come first.',
       querystring: Type.Object({ ...PageQuery, ...search }),
@@ -132,7 +124,7 @@ export function causeRoutes(api: Api): void {
 
   api.get(
     '/exports',
-    operation('operator:read', 'listAllExports', 'List the exports of all organizations', {
+    operatorOperation('operator:read', 'listAllExports', 'List the exports of all organizations', {
       description: 'Exports with a cause come first, the oldest cause before the others.',
       querystring: Type.Object({
         ...PageQuery,
@@ -161,7 +153,7 @@ export function causeRoutes(api: Api): void {
 
   api.post(
     '/exports/:export_id/act',
-    operation('operator:write', 'actOnExport', 'Probe, retry or pause an export', {
+    operatorOperation('operator:write', 'actOnExport', 'Probe, retry or pause an export', {
       description: 'Call it for each export of a cause. A repeated call does nothing twice.',
       params: OfExport,
       body: Act,
@@ -186,7 +178,6 @@ function causeView(cause: OperatorCause): Static<typeof Cause> {
   };
 }
 
-/** The next thing that happens by itself. */
 function nextOf({ nextAttemptAt, nextProbeAt, pausedExports, exports }: OperatorCause): string {
   if (nextProbeAt !== null) {
     return `Sluice tries it again at ${inSeconds(nextProbeAt)}. Once it works, what lacks data runs by itself.`;

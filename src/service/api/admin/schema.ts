@@ -1,53 +1,47 @@
 import { Type } from 'typebox';
 import { operatorScopes, scopes } from '../../../foundation/security/scopes.ts';
-import { Nullable, named, Time } from '../schemas/shapes.ts';
+import {
+  Int,
+  Nullable,
+  named,
+  Resource,
+  Text,
+  TextOrNull,
+  Time,
+  TimeOrNull,
+  UuidOrNull,
+} from '../shapes.ts';
 
-const Name = Type.String({ description: 'A name of 1 to 400 characters.' });
-const DisabledAt = Nullable({
-  ...Time,
-  description: 'Since when an operator has disabled it; null: it is enabled.',
+const Name = Text('A name of 1 to 400 characters.');
+const DisabledAt = TimeOrNull('Since when an operator has disabled it; null: it is enabled.');
+
+export const Organization = Resource('Organization', null, {
+  id: Type.String({ format: 'uuid' }),
+  name: Name,
+  created_at: Time,
+  disabled_at: DisabledAt,
 });
 
-export const Organization = named(
-  'Organization',
-  Type.Object({
-    id: Type.String({ format: 'uuid' }),
-    name: Name,
-    created_at: Time,
-    disabled_at: DisabledAt,
-  }),
-);
-
 const projectFields = {
-  id: Type.Integer({ description: 'The project in paths; the team_id of all that it owns.' }),
+  id: Int('The project in paths; the team_id of all that it owns.'),
   organization_id: Type.String({ format: 'uuid' }),
   name: Name,
-  tenant_key: Type.String({
-    description: 'What the tenant column of a model has for the rows of this project.',
-  }),
-  external_id: Type.String({
-    description: 'The external ID that Sluice sends when it assumes a role for this project.',
-  }),
+  tenant_key: Text('What the tenant column of a model has for the rows of this project.'),
+  external_id: Text('The external ID that Sluice sends when it assumes a role for this project.'),
   created_at: Time,
   disabled_at: DisabledAt,
 };
 export const Project = named('Project', Type.Object(projectFields));
-export const CreatedProject = named(
-  'CreatedProject',
-  Type.Object({
-    ...projectFields,
-    warnings: Type.Array(Type.String(), {
-      description:
-        'What the models say of tenant_key: no row has it yet, or a model did not answer.',
-    }),
+export const CreatedProject = Resource('CreatedProject', null, {
+  ...projectFields,
+  warnings: Type.Array(Type.String(), {
+    description: 'What the models say of tenant_key: no row has it yet, or a model did not answer.',
   }),
-);
+});
 
 const keyFields = {
   id: Type.String({ format: 'uuid' }),
-  organization_id: Nullable(
-    Type.String({ format: 'uuid', description: 'Null: the key of an operator.' }),
-  ),
+  organization_id: UuidOrNull('Null: the key of an operator.'),
   project_ids: Nullable(
     Type.Array(Type.Integer(), { description: 'Null: all projects of the organization.' }),
   ),
@@ -56,21 +50,15 @@ const keyFields = {
   created_at: Time,
   expires_at: Nullable(Time),
   revoked_at: Nullable(Time),
-  last_used_at: Nullable({ ...Time, description: 'Written at most once per minute.' }),
+  last_used_at: TimeOrNull('Written at most once per minute.'),
 };
 export const ApiKey = named('ApiKey', Type.Object(keyFields));
-export const IssuedApiKey = named(
-  'IssuedApiKey',
-  Type.Object({
-    ...keyFields,
-    key: Nullable(
-      Type.String({
-        description:
-          'The key. It is shown once: null in the answer to a repeated request with the same Idempotency-Key.',
-      }),
-    ),
-  }),
-);
+export const IssuedApiKey = Resource('IssuedApiKey', null, {
+  ...keyFields,
+  key: TextOrNull(
+    'The key. It is shown once: null in the answer to a repeated request with the same Idempotency-Key.',
+  ),
+});
 
 const disabling =
   'true: its keys are refused and its exports are paused; live runs finish. false: the exports that this has paused continue with the next interval.';
@@ -83,11 +71,8 @@ export const CreateProject = Type.Object(
   {
     name: Name,
     tenant_key: Type.Optional(
-      Nullable(
-        Type.String({
-          description:
-            "What the tenant column of a model has for this project: text, a UUID or a number. No other project may have it, and it cannot change. Default: the project's id.",
-        }),
+      TextOrNull(
+        "What the tenant column of a model has for this project: text, a UUID or a number. No other project may have it, and it cannot change. Default: the project's id.",
       ),
     ),
   },
@@ -104,7 +89,7 @@ export const ChangeTenant = Type.Object(
 
 const newKey = {
   name: Name,
-  expires_at: Type.Optional(Nullable({ ...Time, description: 'Null: it does not expire.' })),
+  expires_at: Type.Optional(TimeOrNull('Null: it does not expire.')),
 };
 export const CreateKey = Type.Object(
   {

@@ -1,14 +1,13 @@
-import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, type TSchema, Type } from 'typebox';
-import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
-import type { Scope } from '../../../foundation/security/scopes.ts';
+import { notFound, orNotFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { findApiKey, listApiKeys } from '../../../state/store/tenants/api-keys.ts';
 import {
   findOrganization,
   findProject,
-  listProjects,
   listOrganizationPage,
+  listProjects,
   type Reach,
 } from '../../../state/store/tenants/tenants.ts';
 import {
@@ -16,33 +15,33 @@ import {
   createOrganization,
   createProject,
   disableTenant,
+  judgeTenantKey,
   renameTenant,
 } from '../../use-cases/tenants/change-tenants.ts';
-import { judgeTenantKey } from '../../use-cases/tenants/judge-tenant-key.ts';
 import {
   checkKey,
   checkName,
   type IssuedKey,
   type IssueKeyInput,
   issueKey,
-} from '../../use-cases/tenants/issue-key.ts';
-import { revokeKey, rotateKey } from '../../use-cases/tenants/revoke-key.ts';
+  revokeKey,
+  rotateKey,
+} from '../../use-cases/tenants/keys.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
-import { describeOperation } from '../descriptions.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { only } from '../errors.ts';
+import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
+import { operatorOperation } from '../operations.ts';
 import type { ApiOptions } from '../options.ts';
-import { only } from '../schemas/error.ts';
-import { Ref } from '../schemas/shapes.ts';
+import { Ref } from '../shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import {
   ApiKey,
   ChangeTenant,
+  CreatedProject,
   CreateKey,
   CreateOperatorKey,
   CreateOrganization,
   CreateProject,
-  CreatedProject,
   IssuedApiKey,
   Organization,
   Project,
@@ -57,25 +56,10 @@ export const Search = Type.Optional(
   Type.String({ pattern: '\\S', maxLength: 400, description: 'Part of the name, or the id.' }),
 );
 
-/** The options of an operator's route. */
-export function operation<Parts extends object>(
-  scope: Scope,
-  operationId: string,
-  summary: string,
-  parts: Parts,
-) {
-  const documented = {
-    tags: ['Operators'],
-    operationId,
-    summary,
-    ...describeOperation(operationId),
-  };
-  return { config: { scope }, schema: { ...documented, ...parts } };
-}
 const read = <P extends object>(name: string, summary: string, parts: P) =>
-  operation('operator:read', name, summary, parts);
+  operatorOperation('operator:read', name, summary, parts);
 const write = <P extends object>(name: string, summary: string, parts: P) =>
-  operation('operator:write', name, summary, parts);
+  operatorOperation('operator:write', name, summary, parts);
 const all = <T extends TSchema>(item: T) => Type.Object({ results: Type.Array(item) });
 
 const newOrganization = refusesAll({
@@ -98,7 +82,6 @@ const newKey = refusesAll({
   },
 });
 
-/** Organizations and projects, for operators. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTenants'>): void {
   const organizations = '/organizations';
@@ -107,10 +90,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
   api.get(
     organizations,
     read('listOrganizations', 'List the organizations by name', {
-      querystring: Type.Object({
-        ...PageQuery,
-        search: Search,
-      }),
+      querystring: Type.Object({ ...PageQuery, search: Search }),
       response: { 200: OffsetPageOf(Organization) },
     }),
     async (request) => {
@@ -148,8 +128,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     async (request) => {
       const organizationId = await organizationOf(request, request.params.organization_id);
       await changeTenant(request, { organizationId, teamId: null }, request.body);
-      const changed = await findOrganization(request.context.db, organizationId);
-      if (!changed) throw notFound();
+      const changed = orNotFound(await findOrganization(request.context.db, organizationId));
       return inSnakeCase(changed);
     },
   );
@@ -198,18 +177,15 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     async (request) => {
       const teamId = request.params.project_id;
       const { db } = request.context;
-      const project = await findProject(db, teamId);
-      if (!project) throw notFound();
+      const project = orNotFound(await findProject(db, teamId));
       const tenant = { organizationId: project.organizationId, teamId };
       await changeTenant(request, tenant, request.body);
-      const changed = await findProject(db, teamId);
-      if (!changed) throw notFound();
+      const changed = orNotFound(await findProject(db, teamId));
       return inSnakeCase(changed);
     },
   );
 }
 
-/** Keys of organizations and of operators. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function keyRoutes(api: Api): void {
   const ofOrganization = '/organizations/:organization_id/keys';
@@ -307,7 +283,6 @@ export function keyRoutes(api: Api): void {
   );
 }
 
-/** @throws Refusal if there is no such tenant */
 async function changeTenant(
   request: Request,
   tenant: Reach,
@@ -322,16 +297,13 @@ async function changeTenant(
   if (disabled !== undefined) await disableTenant(request.context, tenant, disabled, id);
 }
 
-/** @throws Refusal 404 if there is no such organization */
 async function organizationOf({ context }: Request, id: string): Promise<string> {
-  const organization = await findOrganization(context.db, id.toLowerCase());
-  if (!organization) throw notFound();
+  const organization = orNotFound(await findOrganization(context.db, id.toLowerCase()));
   return organization.id;
 }
 
 type NewKey = Static<typeof CreateKey> | Static<typeof CreateOperatorKey>;
 
-/** @param organizationId null: the key of an operator */
 function keyInput(organizationId: string | null, body: NewKey): IssueKeyInput {
   const { name, scopes, expires_at: end = null } = body;
   const projectIds = 'project_ids' in body ? (body.project_ids ?? null) : null;

@@ -1,54 +1,56 @@
 import { type Static, Type } from 'typebox';
 import { reprocessChoices } from '../../../foundation/domain/backfill.ts';
-import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
+import {
+  Bounds,
+  Flag,
+  Int,
+  IntOrNull,
+  MissingRows,
+  Nullable,
+  Resource,
+  TextOrNull,
+  Time,
+  TimeOrNull,
+  UuidOrNull,
+} from '../shapes.ts';
 
 const order = ['oldest_first', 'newest_first'] as const;
 
-export const Backfill = named(
+export const Backfill = Resource(
   'Backfill',
-  Type.Object(
-    {
-      id: Type.String({ format: 'uuid' }),
-      batch_export: Type.String({ format: 'uuid' }),
-      team_id: Type.Integer(),
-      status: Type.Enum(['Running', 'Completed', 'Cancelled']),
-      start_at: Time,
-      end_at: Time,
-      order: Type.Enum([...order]),
-      reprocess: Type.Enum([...reprocessChoices]),
-      missing_rows: MissingRows,
-      concurrency: Type.Integer(),
-      total_runs: Type.Integer(),
-      finished_runs: Type.Integer(),
-      failed_runs: Type.Integer(),
-      records_completed: Type.Integer({ description: 'Rows in the files of its completed runs.' }),
-      bytes_exported: Type.Integer({ description: 'Bytes of these files.' }),
-      progress: Type.Number({ minimum: 0, maximum: 1 }),
-      eta: Nullable({
-        ...Time,
-        description: 'Estimated end time; null before 5% of the runs have ended.',
-      }),
-      created_at: Time,
-      finished_at: Nullable(Time),
-      stopped_reason: Nullable(
-        Type.String({
-          description:
-            'Why Sluice stopped the backfill: ten runs in a row have ended as Failed, with the error of the last one. Its status is `Cancelled`, and the schedule goes on. Null if Sluice did not stop it.',
-        }),
-      ),
-      last_updated_at: Time,
-    },
-    {
-      description: 'A request to export a past range. Sluice widens the bounds to whole intervals.',
-    },
-  ),
+  'A request to export a past range. Sluice widens the bounds to whole intervals.',
+  {
+    id: Type.String({ format: 'uuid' }),
+    batch_export: Type.String({ format: 'uuid' }),
+    team_id: Type.Integer(),
+    status: Type.Enum(['Running', 'Completed', 'Cancelled']),
+    start_at: Time,
+    end_at: Time,
+    order: Type.Enum([...order]),
+    reprocess: Type.Enum([...reprocessChoices]),
+    missing_rows: MissingRows,
+    concurrency: Type.Integer(),
+    total_runs: Type.Integer(),
+    finished_runs: Type.Integer(),
+    failed_runs: Type.Integer(),
+    records_completed: Int('Rows in the files of its completed runs.'),
+    bytes_exported: Int('Bytes of these files.'),
+    progress: Type.Number({ minimum: 0, maximum: 1 }),
+    eta: TimeOrNull('Estimated end time; null before 5% of the runs have ended.'),
+    created_at: Time,
+    finished_at: Nullable(Time),
+    stopped_reason: TextOrNull(
+      'Why Sluice stopped the backfill: ten runs in a row have ended as Failed, with the error of the last one. Its status is `Cancelled`, and the schedule goes on. Null if Sluice did not stop it.',
+    ),
+    last_updated_at: Time,
+  },
 );
 export type Backfill = Static<typeof Backfill>;
 
 export const BackfillBody = Type.Object({
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
-  dry_run: Type.Optional(Type.Boolean({ description: 'Only return a preview.' })),
+  dry_run: Type.Optional(Flag('Only return a preview.')),
   order: Type.Optional(Type.Enum([...order])),
   reprocess: Type.Optional(
     Type.Enum([...reprocessChoices], {
@@ -73,24 +75,14 @@ export const BackfillBody = Type.Object({
 });
 export type BackfillBody = Static<typeof BackfillBody>;
 
-const Bounds = Type.Object({ start: Time, end: Time });
-
 /** The rows that would go if the files of one interval, or of all, were made again. */
 const goingRows = {
-  delivered_rows: Type.Integer({
-    description: 'Rows in the current files, rejected ones included.',
-  }),
-  rows_now: Nullable(
-    Type.Integer({
-      description:
-        'Rows that the source has now. Null if it was not asked, as for an interval without delivered rows.',
-    }),
+  delivered_rows: Int('Rows in the current files, rejected ones included.'),
+  rows_now: IntOrNull(
+    'Rows that the source has now. Null if it was not asked, as for an interval without delivered rows.',
   ),
-  would_go: Nullable(
-    Type.Integer({
-      description:
-        'Delivered rows that the source no longer has. A run with `missing_rows: drop` would remove them. Null if it is not known.',
-    }),
+  would_go: IntOrNull(
+    'Delivered rows that the source no longer has. A run with `missing_rows: drop` would remove them. Null if it is not known.',
   ),
   would_go_is: Type.Union([Type.Enum(['exact', 'at_least']), Type.Null()], {
     description:
@@ -98,66 +90,47 @@ const goingRows = {
   }),
 };
 
-export const BackfillPreview = named(
+export const BackfillPreview = Resource(
   'BackfillPreview',
-  Type.Object(
-    {
-      dry_run: Type.Literal(true),
-      start_at: Time,
-      end_at: Time,
-      total_runs: Type.Integer({ description: 'Number of runs that the backfill would create.' }),
-      skipped: Type.Integer({
-        description: 'Number of intervals without a new run, because of `reprocess` or a live run.',
-      }),
-      intervals: Type.Array(Type.Object({ ...Bounds.properties, ...goingRows }), {
-        description: 'The intervals of the first 1,000 runs, in order.',
-      }),
-      totals: Type.Object(
-        {
-          ...goingRows,
-          compared_intervals: Type.Integer({
-            description: 'Intervals whose rows in the source were counted.',
-          }),
-          left_out: Nullable(
-            Type.String({
-              description:
-                'How many intervals with delivered rows were not compared with the source, and why; null if all were. A request looks at up to 200 intervals, for up to 10 seconds.',
-            }),
-          ),
-        },
-        {
-          description:
-            'The sums over all intervals with delivered rows. `rows_now` is null unless all were compared. If some were not, `would_go` is at least what the others lack.',
-        },
-      ),
-      already_completed: Type.Array(Bounds),
-      estimated_rows: Nullable(
-        Type.Integer({
-          description: 'Estimated from earlier runs of this export; null if there are none.',
-        }),
-      ),
-      estimated_bytes: Nullable(Type.Integer({ description: 'Of the files; estimated likewise.' })),
-    },
-    { description: 'Preview of a backfill. Nothing is stored.' },
-  ),
+  'Preview of a backfill. Nothing is stored.',
+  {
+    dry_run: Type.Literal(true),
+    start_at: Time,
+    end_at: Time,
+    total_runs: Int('Number of runs that the backfill would create.'),
+    skipped: Int('Number of intervals without a new run, because of `reprocess` or a live run.'),
+    intervals: Type.Array(Type.Object({ ...Bounds, ...goingRows }), {
+      description: 'The intervals of the first 1,000 runs, in order.',
+    }),
+    totals: Type.Object(
+      {
+        ...goingRows,
+        compared_intervals: Int('Intervals whose rows in the source were counted.'),
+        left_out: TextOrNull(
+          'How many intervals with delivered rows were not compared with the source, and why; null if all were. A request looks at up to 200 intervals, for up to 10 seconds.',
+        ),
+      },
+      {
+        description:
+          'The sums over all intervals with delivered rows. `rows_now` is null unless all were compared. If some were not, `would_go` is at least what the others lack.',
+      },
+    ),
+    already_completed: Type.Array(Type.Object(Bounds)),
+    estimated_rows: IntOrNull(
+      'Estimated from earlier runs of this export; null if there are none.',
+    ),
+    estimated_bytes: IntOrNull('Of the files; estimated likewise.'),
+  },
 );
 export type BackfillPreview = Static<typeof BackfillPreview>;
 
-export const RunNow = named(
-  'RunNow',
-  Type.Object(
-    {
-      backfill_id: Nullable(
-        Type.String({ format: 'uuid', description: 'The backfill that exports them; null: none.' }),
-      ),
-      start_at: Nullable(Time),
-      end_at: Nullable(Time),
-      total_runs: Type.Integer({ minimum: 0 }),
-      reason: Nullable(Type.String({ description: 'Why nothing was started; null: it was.' })),
-    },
-    { description: 'What was started, or why nothing was.' },
-  ),
-);
+export const RunNow = Resource('RunNow', 'What was started, or why nothing was.', {
+  backfill_id: UuidOrNull('The backfill that exports them; null: none.'),
+  start_at: Nullable(Time),
+  end_at: Nullable(Time),
+  total_runs: Type.Integer({ minimum: 0 }),
+  reason: TextOrNull('Why nothing was started; null: it was.'),
+});
 
 export const CancelBackfillBody = Type.Object({
   running: Type.Optional(

@@ -1,12 +1,12 @@
 import type { ValidateFunction } from 'ajv';
-import type {
-  DestinationContext,
-  DestinationDefinition,
-} from '../../../rows/destinations/destination.ts';
 import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { nearestName } from '../../../foundation/domain/nearest-name.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
+import type {
+  DestinationContext,
+  DestinationDefinition,
+} from '../../../rows/destinations/destination.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import { problemsOf } from '../validation/problem-of.ts';
 import { createAjv } from '../validation/validator.ts';

@@ -1,10 +1,11 @@
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { invalid, notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { findBatchExport } from '../../../state/store/exports/exports.ts';
-import type { Reach } from '../../../state/store/tenants/tenants.ts';
-import { listProjects } from '../../../state/store/tenants/tenants.ts';
-import { recordLook } from '../../use-cases/operators/look-at-export.ts';
-import { actorOf, isOperatorsLook, type Request, reachOf } from '../api.ts';
+import { listProjects, type Reach } from '../../../state/store/tenants/tenants.ts';
+import { recordLook } from '../../use-cases/operators/act-on-export.ts';
+import { actorOf, batchExportOf, isOperatorsLook, type Request, reachOf } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';
 
 /** A hook: the export that the path's parameter names, or 404. Runs before the body is read. */
@@ -23,12 +24,7 @@ export function loadBatchExport(parameter: string) {
   };
 }
 
-/**
- * The project that a new record belongs to: the path's, else the body's team_id, else the
- * organization's only one.
- *
- * @throws Refusal (400) for a team_id of another organization, or if team_id is missing and needed
- */
+/** The project of a new record: the path's, else the body's team_id, else the only one. @throws Refusal (400) */
 export async function teamFor(sql: Sql, reach: Reach, said: number | undefined): Promise<number> {
   if (reach.teamId !== null) return reach.teamId;
   const own = (await listProjects(sql, reach.organizationId)).map(({ id }) => id);
@@ -41,4 +37,46 @@ export async function teamFor(sql: Sql, reach: Reach, said: number | undefined):
   if (only !== undefined && own.length === 1) return only;
   const detail = 'The organization does not have exactly one project. Send the id of a project.';
   throw new Refusal({ code: 'required', detail, attr: 'team_id' });
+}
+
+/** Refuses a body that asks for other rows, or another destination, than the export has: to ignore it would send too much. */
+export function refuseOtherRows(request: Request): void {
+  const batchExport = batchExportOf(request);
+  const { hogql_query: other, ...fields } = request.repeated;
+  const named = Object.entries({ ...fields, ...(other === undefined ? {} : { dsl_query: other }) });
+  const detail =
+    'The export has another value, and this operation does not change it. Update the export first, or leave the field out.';
+  const others = named.filter(([name, value]) => !isSame(batchExport, name, value));
+  refuseIfAny(others.map(([attr]) => invalid(attr, detail)));
+}
+
+function isSame(batchExport: BatchExport, name: string, value: unknown): boolean {
+  const { dslQuery, querySchema, filters, model, transformations, destination } = batchExport;
+  switch (name) {
+    case 'dsl_query': {
+      const { dsl_query: normalised } = (querySchema ?? {}) as { readonly dsl_query?: string };
+      return value === dslQuery || (value !== null && value === normalised);
+    }
+    case 'filters': {
+      const isEmpty = Array.isArray(value) && value.length === 0;
+      return isDeepStrictEqual(isEmpty ? null : value, filters);
+    }
+    case 'model':
+      return value === model;
+    case 'transformations':
+      return value === transformations;
+    case 'destination':
+      return repeats(value, destination);
+    default:
+      return true;
+  }
+}
+
+/** A secret that is sent again is not stored in the config, and does not count. */
+function repeats(value: unknown, { type, config }: BatchExport['destination']): boolean {
+  const given = (value ?? {}) as { readonly type?: unknown; readonly config?: object };
+  if (given.type !== undefined && given.type !== type) return false;
+  return Object.entries(given.config ?? {}).every(
+    ([name, setting]) => !(name in config) || isDeepStrictEqual(setting, config[name]),
+  );
 }

@@ -3,47 +3,53 @@ import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
 import { describeForeignForms } from '../../../foundation/domain/key-template.ts';
 import {
   countExportHealths,
-  listBatchExports,
   findBatchExports,
+  listBatchExports,
 } from '../../../state/store/exports/export-lists.ts';
+import { countExpiring } from '../../../state/store/intervals/kept-snapshots.ts';
+import { countChainSteps } from '../../../state/store/transformations/transformation-configs.ts';
 import {
   type CreateExportInput,
   createExport,
   examineNewExport,
   refuseTakenName,
 } from '../../use-cases/exports/create-export.ts';
-import { deleteExport } from '../../use-cases/exports/delete-export.ts';
-import { pauseExport } from '../../use-cases/exports/pause-export.ts';
-import { countExpiring } from '../../../state/store/intervals/kept-snapshots.ts';
-import { countChainSteps } from '../../../state/store/transformations/transformation-configs.ts';
-import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import {
+  pauseExport,
+  previewUnpause,
+  unpauseExport,
+} from '../../use-cases/exports/pause-export.ts';
+import {
+  deleteExport,
   examineChange,
   type UpdateExportInput,
   updateExport,
 } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
-import { offsetEnvelope, pageOf, viewsOfPage } from '../lists/paging.ts';
-import { OffsetPageOf } from '../lists/schema.ts';
+import { OffsetPageOf, offsetEnvelope, pageOf, viewsOfPage } from '../lists.ts';
 import { compressed, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Ref } from '../schemas/shapes.ts';
+import { Ref } from '../shapes.ts';
+import { refusesAll, settled, withRules } from '../validation/every-problem.ts';
 import {
   changedRunnable,
   changesRows,
-  newRunnable,
   checkOnSource,
+  checkTablePlace,
+  newRunnable,
   warn,
-} from './check-on-source.ts';
-import { refusesAll, settled, withRules } from '../validation/every-problem.ts';
-import { checkTablePlace } from './check-table-place.ts';
-import { createInput, updateInput } from './input.ts';
-import { teamFor } from './load.ts';
-import { exportFaults, repairExport } from './repair.ts';
-import { refuseOtherRows } from './same-rows.ts';
+} from './checks.ts';
+import { createInput, exportFaults, repairExport, updateInput } from './input.ts';
+import {
+  BatchExportSummary,
+  countsView,
+  ExportHealthCounts,
+  ExportListQuery,
+  searchOf,
+  summaryOf,
+} from './list.ts';
+import { refuseOtherRows, teamFor } from './load.ts';
 import { BatchExport, batchExportBodies, UnpauseBody, UnpausePreview } from './schema.ts';
-import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
-import { BatchExportSummary, summaryOf } from './summary.ts';
 import {
   batchExportView,
   batchExportViews,
@@ -51,14 +57,11 @@ import {
   unpausePreviewView,
 } from './view.ts';
 
-/** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
-  const { Create, Patch, Put } = batchExportBodies(
-    deps.destinations,
-    family === organizationFamily,
-  );
+  const takesTeam = family === organizationFamily;
+  const { Create, Patch, Put } = batchExportBodies(deps.destinations, takesTeam);
   const { read, write } = exportOperations(family);
   const newExport = refusesAll({
     standIns: {
@@ -166,9 +169,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         await newExport.preHandler(request, reply);
         const input = createInput(request.body);
         const teamId = await teamOf(request, request.body.team_id, input);
-        const { mode } = input;
-        const wholeInput = { ...input, ...newRunnable(rules, input, teamId), mode };
-        const check = checkNew(deps, request, reply, wholeInput);
+        const check = checkNew(deps, request, reply, newRunnable(rules, input, teamId));
         checks.set(request, check);
         await check.catch(() => {});
       },
@@ -178,10 +179,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const input = createInput(request.body);
       const actor = actorOf(request);
       // A refusal of the check too, unless the request is answered as it was before.
-      const warnings = await withRules(
-        checks.get(request) ?? Promise.resolve([]),
-        () => examineNewExport(request.context, rules, teamId, input).problems,
-      );
+      const check = checks.get(request) ?? Promise.resolve([]);
+      const examine = () => examineNewExport(request.context, rules, teamId, input).problems;
+      const warnings = await withRules(check, examine);
       const created = await createExport(request.context, rules, actor, teamId, input);
       const idle =
         request.body.transformations === undefined ? await chainWarnings(request, teamId) : [];
@@ -206,10 +206,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     api.route({
       method,
       url: '/:id',
-      ...write(operation, summary, ['id'], {
-        body,
-        response: { 200: Ref(BatchExport) },
-      }),
+      ...write(operation, summary, ['id'], { body, response: { 200: Ref(BatchExport) } }),
       ...changedExport,
       handler: async (request, reply) => {
         const before = batchExportOf(request);
@@ -244,7 +241,6 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     }),
     async (request) => {
       const { id } = batchExportOf(request);
-      // A paused export does not change.
       const paused = await pauseExport(request.context, actorOf(request), id);
       return batchExportView(request.context, paused);
     },
@@ -270,11 +266,12 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   );
 }
 
-/** What a lower keep_snapshots removes, before it does. */
+type Stored = Awaited<ReturnType<typeof updateExport>>;
+
 async function describeRemoved(
   { context }: Request,
-  before: { readonly keepSnapshots: number | null },
-  { id, keepSnapshots }: { readonly id: string; readonly keepSnapshots: number | null },
+  before: Stored,
+  { id, keepSnapshots }: Stored,
 ): Promise<readonly string[]> {
   if (keepSnapshots === null || keepSnapshots === before.keepSnapshots) return [];
   const count = await countExpiring(context.db, id);
@@ -283,7 +280,6 @@ async function describeRemoved(
   return count === 0 ? [] : [text];
 }
 
-/** Asks the source and the store about a new export. @returns warnings @throws Refusal */
 async function checkNew(
   deps: Deps,
   request: Request,
@@ -304,8 +300,6 @@ async function checkNew(
 /** A client that leaves the field out may not know that the project has a chain, such as one that masks values. */
 async function chainWarnings({ context }: Request, teamId: number): Promise<readonly string[]> {
   const steps = await countChainSteps(context.db, teamId);
-  if (steps === 0) return [];
-  return [
-    `The project has enabled transformation steps: ${steps}. This export does not apply them, because transformations is false. Set it to true to apply them.`,
-  ];
+  const text = `The project has enabled transformation steps: ${steps}. This export does not apply them, because transformations is false. Set it to true to apply them.`;
+  return steps === 0 ? [] : [text];
 }

@@ -1,13 +1,118 @@
-import { type Static, type TObject, Type } from 'typebox';
-import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
+import {
+  type Static,
+  type TObject,
+  type TOptional,
+  type TSchema,
+  type TUnsafe,
+  Type,
+} from 'typebox';
+import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { intervals } from '../../../foundation/domain/cadence.ts';
 import { type Turn, turns } from '../../../foundation/domain/causes.ts';
-import { PropertyFilter } from './filter-schema.ts';
+import {
+  type ExportSettingFields,
+  settingList,
+} from '../../../foundation/domain/export-settings.ts';
+import type { PropertyFilter as Filter } from '../../../foundation/domain/property-filter.ts';
+import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { BatchExportRun } from '../runs/schema.ts';
-import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
-import { namesModel } from '../validation/named-model.ts';
-import { Health } from './search.ts';
-import { settingSchemas, shownSettings } from './setting-schemas.ts';
+import {
+  Flag,
+  Int,
+  IntOrNull,
+  Nullable,
+  Ref,
+  Resource,
+  Text,
+  TextOrNull,
+  Time,
+  TimeOrNull,
+} from '../shapes.ts';
+import { namesModel } from '../validation/validator.ts';
+
+const Value = { type: ['string', 'number', 'boolean', 'null'], maxLength: 1_000 };
+
+const shape = Type.Object({
+  key: Type.String({ minLength: 1, maxLength: 400, description: 'The name of the property.' }),
+  operator: Type.Optional(
+    Type.String({
+      maxLength: 100,
+      description:
+        'exact (default), is_not, icontains, not_icontains, is_set, is_not_set, gt, gte, lt, lte, in or not_in. Numbers are compared with JSON numbers only.',
+    }),
+  ),
+  type: Type.Optional(
+    Type.String({
+      maxLength: 100,
+      description: 'event (default) or person: whose property it is.',
+    }),
+  ),
+  value: Type.Optional(
+    Type.Unsafe<Filter['value']>({
+      type: [...Value.type, 'array'],
+      maxLength: Value.maxLength,
+      items: Value,
+      maxItems: 100,
+      description: 'One value, or a list. One of them must match.',
+    }),
+  ),
+  label: Type.Optional(Type.String({ maxLength: 400, description: 'A text for people.' })),
+});
+
+const PropertyFilter = Type.Unsafe<Filter>(shape);
+
+type Fields = ExportSettingFields;
+
+/** The settings as requests give them. The page asks for what has `x-setting`. */
+const settingSchemas = schemasOf((setting) => {
+  const { type, minimum, maximum, choices, title, default: preset, isLocal } = setting;
+  const more = {
+    'x-setting': isLocal ? 'local' : 'any',
+    ...(preset !== null && { 'x-default': preset }),
+  };
+  const schema = { ...more, title, description: setting.description };
+  return Type.Optional(
+    orNull(
+      setting,
+      type === 'integer'
+        ? Type.Integer({
+            ...schema,
+            ...(minimum !== undefined && { minimum }),
+            ...(maximum !== undefined && { maximum }),
+          })
+        : choices
+          ? Type.Enum([...choices], schema)
+          : Type.String({
+              ...schema,
+              'x-input': 'time',
+              pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$',
+            }),
+    ),
+  );
+}) as { [Field in keyof Fields]: TOptional<TUnsafe<Fields[Field]>> };
+
+const shownSettings = schemasOf((setting) => {
+  const { type, choices, description } = setting;
+  return orNull(
+    setting,
+    type === 'integer'
+      ? Type.Integer({ description })
+      : choices
+        ? Type.Enum([...choices], { description })
+        : Type.String({ description }),
+  );
+}) as { [Field in keyof Fields]: TUnsafe<Fields[Field]> };
+
+function schemasOf(schemaOf: (setting: (typeof settingList)[number]) => TSchema): object {
+  return Object.fromEntries(settingList.map((setting) => [setting.field, schemaOf(setting)]));
+}
+
+function orNull(
+  { default: preset, mayBeNull }: (typeof settingList)[number],
+  schema: TSchema,
+): TSchema {
+  return preset === null || mayBeNull === true ? Nullable(schema) : schema;
+}
 
 type Config = Record<string, unknown>;
 
@@ -15,10 +120,15 @@ const Name = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
 const Interval = Type.Enum([...intervals], { description: 'How often the export runs.' });
 const AnyConfig = Type.Unsafe<Config>({ type: 'object', additionalProperties: true });
 
+const Health = Type.Enum([...exportHealths], {
+  description:
+    'failing: the latest run that ended has failed. late: an interval has missed its deadline; without a deadline, the data is more than two intervals and six minutes old. incomplete: some intervals have no data. paused: a person paused it, or Sluice paused it and a run has succeeded since. fine: none of these.',
+});
+
 export const Missing = Type.Object(
   {
-    count: Type.Integer({ description: 'At most 1000 are counted.' }),
-    since: Nullable({ ...Time, description: 'Start of the oldest; null if there is none.' }),
+    count: Int('At most 1000 are counted.'),
+    since: TimeOrNull('Start of the oldest; null if there is none.'),
   },
   {
     description:
@@ -26,7 +136,7 @@ export const Missing = Type.Object(
   },
 );
 
-export const NullableTurn = Type.Unsafe<Turn | null>({
+const NullableTurn = Type.Unsafe<Turn | null>({
   type: ['string', 'null'],
   enum: [...turns, null],
   description:
@@ -36,18 +146,14 @@ export const NullableTurn = Type.Unsafe<Turn | null>({
 export const Healing = Nullable(
   Type.Object(
     {
-      intervals: Type.Integer({ description: 'At most 1000 are counted.' }),
+      intervals: Int('At most 1000 are counted.'),
       since: { ...Time, description: 'When the run of the oldest ended without success.' },
       until: { ...Time, description: 'Sluice tries until then: heal_for_hours after since.' },
-      code: Nullable(
-        Type.String({ description: 'The error; null if nothing is known to hold them up now.' }),
-      ),
+      code: TextOrNull('The error; null if nothing is known to hold them up now.'),
       turn: NullableTurn,
-      next_probe_at: Nullable({
-        ...Time,
-        description:
-          'The next attempt at the cause. Null: the intervals run as soon as there is room, or, if a person paused the export, once it is unpaused.',
-      }),
+      next_probe_at: TimeOrNull(
+        'The next attempt at the cause. Null: the intervals run as soon as there is room, or, if a person paused the export, once it is unpaused.',
+      ),
     },
     {
       description:
@@ -56,112 +162,95 @@ export const Healing = Nullable(
   ),
 );
 
-export const BatchExport = named(
+export const BatchExport = Resource(
   'BatchExport',
-  Type.Object(
-    {
-      id: Type.String({ format: 'uuid' }),
-      team_id: Type.Integer({ description: 'The project that owns it.' }),
-      name: Type.String(),
-      destination: Type.Object({ type: Type.String(), config: AnyConfig }),
-      secrets: Type.Array(
-        Type.Object({
-          name: Type.String(),
-          ends_with: Nullable(Type.String({ description: 'Only of the id of an access key.' })),
-        }),
+  'A schedule that exports rows to a destination.',
+  {
+    id: Type.String({ format: 'uuid' }),
+    team_id: Int('The project that owns it.'),
+    name: Type.String(),
+    destination: Type.Object({ type: Type.String(), config: AnyConfig }),
+    secrets: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        ends_with: TextOrNull('Only of the id of an access key.'),
+      }),
+      {
+        description: 'Secret properties of the config that are set. Their values are never shown.',
+      },
+    ),
+    interval: Type.String(),
+    paused: Type.Boolean(),
+    created_at: Time,
+    last_updated_at: Time,
+    last_paused_at: Nullable(Time),
+    start_at: Nullable(Time),
+    end_at: Nullable(Time),
+    ...shownSettings,
+    late_since: TimeOrNull(
+      'Time since which an interval has missed its deadline and has not arrived; without a deadline, since which the data is more than two intervals and six minutes old; null if it is not late. Sluice checks this once a minute.',
+    ),
+    latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
+    dsl_query: TextOrNull('With the conditions of filters in its WHERE.'),
+    filters: Nullable(Type.Array(PropertyFilter)),
+    schema: Type.Unsafe<unknown>({
+      description: 'The parsed form of dsl_query; null without a query.',
+    }),
+    model: Type.String(),
+    timezone: Type.String(),
+    offset_day: Nullable(Type.Integer()),
+    offset_hour: Nullable(Type.Integer()),
+    transformations: Type.Boolean(),
+    paused_reason: TextOrNull('Why Sluice paused it; null if a person did.'),
+    next_run_at: Nullable(Time),
+    high_water_mark: Nullable(Time),
+    unsettled_from: TimeOrNull(
+      'Start of the oldest exported interval that may still receive rows; null if there is none.',
+    ),
+    missing: Missing,
+    healing: Healing,
+    health: Health,
+    health_reason: TextOrNull(
+      'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
+    ),
+    late_rows_added: Nullable(
+      Type.Object(
+        {
+          rows: Type.Integer(),
+          at: Time,
+          data_interval_start: Time,
+          data_interval_end: Time,
+        },
         {
           description:
-            'Secret properties of the config that are set. Their values are never shown.',
+            'The newest rows that came late and that a look-back has added; null if it added none.',
         },
       ),
-      interval: Type.String(),
-      paused: Type.Boolean(),
-      created_at: Time,
-      last_updated_at: Time,
-      last_paused_at: Nullable(Time),
-      start_at: Nullable(Time),
-      end_at: Nullable(Time),
-      ...shownSettings,
-      late_since: Nullable({
-        ...Time,
-        description:
-          'Time since which an interval has missed its deadline and has not arrived; without a deadline, since which the data is more than two intervals and six minutes old; null if it is not late. Sluice checks this once a minute.',
-      }),
-      latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
-      dsl_query: Nullable(
-        Type.String({ description: 'With the conditions of filters in its WHERE.' }),
+    ),
+    failure_streak: Int(
+      'Runs of the schedule that ended as Failed since the last success. After 10, Sluice pauses the export.',
+    ),
+    last_success_at: Nullable(Time),
+    backfill_id: Type.Optional(
+      Type.String({ format: 'uuid', description: 'Only if this request started a backfill.' }),
+    ),
+    backfill_total_runs: Type.Optional(
+      Int(
+        'Number of runs of the backfill that this request started. 0 means that there was nothing to export and the backfill has ended.',
       ),
-      filters: Nullable(Type.Array(PropertyFilter)),
-      schema: Type.Unsafe<unknown>({
-        description: 'The parsed form of dsl_query; null without a query.',
-      }),
-      model: Type.String(),
-      timezone: Type.String(),
-      offset_day: Nullable(Type.Integer()),
-      offset_hour: Nullable(Type.Integer()),
-      transformations: Type.Boolean(),
-      paused_reason: Nullable(
-        Type.String({ description: 'Why Sluice paused it; null if a person did.' }),
-      ),
-      next_run_at: Nullable(Time),
-      high_water_mark: Nullable(Time),
-      unsettled_from: Nullable({
-        ...Time,
-        description:
-          'Start of the oldest exported interval that may still receive rows; null if there is none.',
-      }),
-      missing: Missing,
-      healing: Healing,
-      health: Health,
-      health_reason: Nullable(
-        Type.String({
-          description:
-            'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
-        }),
-      ),
-      late_rows_added: Nullable(
-        Type.Object(
-          {
-            rows: Type.Integer(),
-            at: Time,
-            data_interval_start: Time,
-            data_interval_end: Time,
-          },
-          {
-            description:
-              'The newest rows that came late and that a look-back has added; null if it added none.',
-          },
-        ),
-      ),
-      failure_streak: Type.Integer({
-        description:
-          'Runs of the schedule that ended as Failed since the last success. After 10, Sluice pauses the export.',
-      }),
-      last_success_at: Nullable(Time),
-      backfill_id: Type.Optional(
-        Type.String({ format: 'uuid', description: 'Only if this request started a backfill.' }),
-      ),
-      backfill_total_runs: Type.Optional(
-        Type.Integer({
-          description:
-            'Number of runs of the backfill that this request started. 0 means that there was nothing to export and the backfill has ended.',
-        }),
-      ),
-      backfill_start_at: Type.Optional({
-        ...Time,
-        description: 'Start of the backfill, widened to whole intervals.',
-      }),
-      backfill_end_at: Type.Optional({
-        ...Time,
-        description: 'End of the backfill, widened to whole intervals.',
-      }),
-    },
-    { description: 'A schedule that exports rows to a destination.' },
-  ),
+    ),
+    backfill_start_at: Type.Optional({
+      ...Time,
+      description: 'Start of the backfill, widened to whole intervals.',
+    }),
+    backfill_end_at: Type.Optional({
+      ...Time,
+      description: 'End of the backfill, widened to whole intervals.',
+    }),
+  },
 );
 export type BatchExport = Static<typeof BatchExport>;
 
-/** Optional fields of create and update. */
 const optionalFields = {
   paused: Type.Optional(Type.Boolean()),
   last_paused_at: Type.Optional(Nullable(Time)),
@@ -182,14 +271,12 @@ const optionalFields = {
     ),
   ),
   timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  offset_day: Type.Optional(Nullable(Type.Integer({ description: '0–6, 0 = Sunday; week only.' }))),
-  offset_hour: Type.Optional(Nullable(Type.Integer({ description: '0–23; day and week only.' }))),
+  offset_day: Type.Optional(IntOrNull('0–6, 0 = Sunday; week only.')),
+  offset_hour: Type.Optional(IntOrNull('0–23; day and week only.')),
   transformations: Type.Optional(Type.Boolean()),
 };
 
-const Team = Type.Integer({
-  description: 'The project. Required if the organization has several.',
-});
+const Team = Int('The project. Required if the organization has several.');
 const AnyTeam = Type.Unsafe<number>({ description: 'Ignored: the path names the project.' });
 
 /**
@@ -202,10 +289,9 @@ export function batchExportBodies(
   takesTeam: boolean,
 ) {
   const Model = Type.Optional(
-    Type.String({
-      description:
-        'The model to export. GET /api/capabilities lists the models of the installation. Default: events, or the only model if the installation has one. It cannot change.',
-    }),
+    Text(
+      'The model to export. GET /api/capabilities lists the models of the installation. Default: events, or the only model if the installation has one. It cannot change.',
+    ),
   );
   const Destination = anyDestination(destinations);
   const create = {
@@ -214,12 +300,11 @@ export function batchExportBodies(
     interval: Interval,
     ...optionalFields,
     model: Model,
-    backfill: Type.Optional(Type.Boolean({ description: 'Also export from start_at to now.' })),
+    backfill: Type.Optional(Flag('Also export from start_at to now.')),
     unique_name: Type.Optional(
-      Type.Boolean({
-        description:
-          'Refuse the request with 409 if the project already has an export of exactly this name, even if both are created at the same time. The answer has the id of the other export.',
-      }),
+      Flag(
+        'Refuse the request with 409 if the project already has an export of exactly this name, even if both are created at the same time. The answer has the id of the other export.',
+      ),
     ),
     team_id: Type.Optional(takesTeam ? Team : AnyTeam),
   };
@@ -276,39 +361,29 @@ function anyDestination(destinations: readonly DestinationDefinition[]) {
   });
 }
 
-/** Returns the same schema, but it refuses unknown keys. */
 export function closed(schema: TObject): TObject {
   return Type.Object(schema.properties, { ...schema, additionalProperties: false });
 }
 
 export const UnpauseBody = Type.Object({
-  backfill: Type.Optional(
-    Type.Boolean({ description: 'Export the intervals that were missed while paused.' }),
-  ),
+  backfill: Type.Optional(Flag('Export the intervals that were missed while paused.')),
   retry_missing: Type.Optional(
-    Type.Boolean({
-      description:
-        'Export the requested intervals that have no data: those whose runs failed before the pause stay without data otherwise.',
-    }),
+    Flag(
+      'Export the requested intervals that have no data: those whose runs failed before the pause stay without data otherwise.',
+    ),
   ),
-  dry_run: Type.Optional(
-    Type.Boolean({ description: 'Only return what these options would export. Nothing changes.' }),
-  ),
+  dry_run: Type.Optional(Flag('Only return what these options would export. Nothing changes.')),
 });
 
-export const UnpausePreview = named(
+export const UnpausePreview = Resource(
   'UnpausePreview',
-  Type.Object(
-    {
-      dry_run: Type.Literal(true),
-      missed_intervals: Type.Integer({
-        description: 'Intervals that were missed in this pause: `backfill` exports them.',
-      }),
-      missed: Type.Array(Type.Object({ start: Time, end: Time }), {
-        description: 'Their ranges, oldest first.',
-      }),
-      missing: Missing,
-    },
-    { description: 'What an unpause leaves out, unless its options ask for it.' },
-  ),
+  'What an unpause leaves out, unless its options ask for it.',
+  {
+    dry_run: Type.Literal(true),
+    missed_intervals: Int('Intervals that were missed in this pause: `backfill` exports them.'),
+    missed: Type.Array(Type.Object({ start: Time, end: Time }), {
+      description: 'Their ranges, oldest first.',
+    }),
+    missing: Missing,
+  },
 );

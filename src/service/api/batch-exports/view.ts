@@ -1,18 +1,20 @@
-import { fieldsOfSettings } from '../../../foundation/domain/export-settings.ts';
 import type { Static } from 'typebox';
 import { type BatchExport, reasonOf } from '../../../foundation/domain/batch-export.ts';
-import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
-import type { Holes } from '../../../state/store/intervals/coverage.ts';
+import { turnOfCode } from '../../../foundation/domain/causes.ts';
+import { fieldsOfSettings } from '../../../foundation/domain/export-settings.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
+import { toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import {
   type ExportDetails,
   findExportDetails,
 } from '../../../state/store/exports/export-lists.ts';
-import { turnOfCode } from '../../../foundation/domain/causes.ts';
+import type { Holes } from '../../../state/store/intervals/coverage.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
-import type { LeftOut } from '../../use-cases/exports/unpause-export.ts';
+import type { LeftOut } from '../../use-cases/exports/pause-export.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
+import { boundsView } from '../shapes.ts';
 import type { BatchExport as BatchExportView, UnpausePreview } from './schema.ts';
 
 type ViewContext = Pick<Context, 'db' | 'policy'>;
@@ -48,44 +50,29 @@ export async function createdExportView(
     : batchExportView(context, batchExport, backfillId);
 }
 
-/** @param details undefined: there are none yet */
 function view(
   { policy }: ViewContext,
   batchExport: BatchExport,
   details: ExportDetails | undefined,
 ): BatchExportView {
-  const { id, destination, cadence } = batchExport;
+  const { destination, cadence, paused } = batchExport;
   const holes = details?.holes;
   // An export without details was created now.
-  const health = holes?.health ?? (batchExport.paused ? 'paused' : 'fine');
+  const health = holes?.health ?? (paused ? 'paused' : 'fine');
+  const ends = Object.entries(destination.secretEnds ?? {});
+  const { id, teamId, name, model, transformations, pausedReason } = batchExport;
+  const { createdAt, lastUpdatedAt, lastPausedAt, startAt, endAt, lateSince } = batchExport;
+  const { dslQuery, failureStreak, lastSuccessAt } = batchExport;
   return {
-    id,
-    team_id: batchExport.teamId,
-    name: batchExport.name,
-    destination: { type: destination.type, config: destination.config },
-    secrets: Object.entries(destination.secretEnds ?? {}).map(([name, end]) => ({
-      name,
-      ends_with: end,
-    })),
-    interval: cadence.interval,
-    paused: batchExport.paused,
-    created_at: batchExport.createdAt,
-    last_updated_at: batchExport.lastUpdatedAt,
-    last_paused_at: batchExport.lastPausedAt,
-    start_at: batchExport.startAt,
-    end_at: batchExport.endAt,
+    ...inSnakeCase({ id, teamId, name, model, transformations, paused, pausedReason }),
+    ...inSnakeCase({ createdAt, lastUpdatedAt, lastPausedAt, startAt, endAt, lateSince }),
+    ...inSnakeCase({ dslQuery, failureStreak, lastSuccessAt, ...cadence }),
     ...fieldsOfSettings(batchExport),
-    late_since: batchExport.lateSince,
+    destination: { type: destination.type, config: destination.config },
+    secrets: ends.map(([secret, end]) => ({ name: secret, ends_with: end })),
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
-    dsl_query: batchExport.dslQuery,
     filters: batchExport.filters && [...batchExport.filters],
     schema: batchExport.querySchema,
-    model: batchExport.model,
-    timezone: cadence.timezone,
-    offset_day: cadence.offsetDay,
-    offset_hour: cadence.offsetHour,
-    transformations: batchExport.transformations,
-    paused_reason: batchExport.pausedReason,
     next_run_at: nextRunOf(batchExport),
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
     unsettled_from: toTimestampOrNull(holes?.unsettledFrom ?? null),
@@ -98,32 +85,23 @@ function view(
       missing: holes?.missing ?? { count: 0, since: null },
     }),
     late_rows_added: lateRowsView(details),
-    failure_streak: batchExport.failureStreak,
-    last_success_at: batchExport.lastSuccessAt,
   };
 }
 
 function lateRowsView(details: ExportDetails | undefined): BatchExportView['late_rows_added'] {
-  const added = details?.lateRowsAdded ?? null;
-  if (added === null) return null;
-  const { rows, at, start, end } = added;
+  if (!details?.lateRowsAdded) return null;
+  const { rows, at, start, end } = details.lateRowsAdded;
   return { rows, at, data_interval_start: start, data_interval_end: end };
 }
 
-export function unpausePreviewView({
-  missed,
-  missedIntervals,
-  missing: { count, since },
-}: LeftOut): Static<typeof UnpausePreview> {
-  return {
-    dry_run: true,
-    missed_intervals: missedIntervals,
-    missed: missed.map(({ start, end }) => ({ start: toTimestamp(start), end: toTimestamp(end) })),
-    missing: { count, since: toTimestampOrNull(since) },
-  };
-}
+export const unpausePreviewView = (leftOut: LeftOut): Static<typeof UnpausePreview> => ({
+  dry_run: true,
+  missed_intervals: leftOut.missedIntervals,
+  missed: leftOut.missed.map(boundsView),
+  missing: missingView(leftOut),
+});
 
-export function missingView(holes: Holes | null | undefined): BatchExportView['missing'] {
+export function missingView(holes: Pick<Holes, 'missing'> | null | undefined) {
   const { count, since } = holes?.missing ?? { count: 0, since: null };
   return { count, since: toTimestampOrNull(since) };
 }

@@ -6,55 +6,41 @@ import { allowedIntervals } from '../../use-cases/exports/schedule.ts';
 import type { Api } from '../api.ts';
 import { keyOperation } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Nullable, named, Ref } from '../schemas/shapes.ts';
+import { Flag, Ref, Resource, Text, TextOrNull } from '../shapes.ts';
 
-export const Capabilities = named(
-  'Capabilities',
-  Type.Object(
-    {
-      destinations: Type.Array(Type.String(), {
-        description: 'Types that this installation supports.',
-      }),
-      models: Type.Array(
-        Type.Object({
-          name: Type.String({ description: 'The value of `model` in an export.' }),
-          event_filters: Type.Boolean({
-            description: 'Whether include_events and exclude_events are possible.',
-          }),
-          modes: Type.Array(Type.Enum([...exportSettings.mode.choices])),
-        }),
-        { description: 'Models that can be exported.' },
-      ),
-      default_model: Nullable(
-        Type.String({
-          description:
-            'The model of an export that names none: `events`, or the only model. Null: an export must name one.',
-        }),
-      ),
-      intervals: Type.Array(Type.String(), {
-        description: 'Intervals that this installation allows.',
-      }),
-      file_formats: Type.Array(
-        Type.Object({
-          format: Type.String(),
-          compressions: Type.Array(Type.String(), { description: 'Besides none (null).' }),
-        }),
-      ),
-      own_credentials: Type.Boolean({
-        description:
-          'Whether a destination without credentials uses the credentials of the service. If false, credentials are required.',
-      }),
-      private_endpoints: Type.Boolean({
-        description:
-          'Whether the operator has allowed some endpoints on a private network. The API does not list them.',
-      }),
-      max_exports_per_project: Type.Integer(),
-    },
-    { description: 'What exports can use in this installation.' },
+export const Capabilities = Resource('Capabilities', 'What exports can use in this installation.', {
+  destinations: Type.Array(Type.String(), {
+    description: 'Types that this installation supports.',
+  }),
+  models: Type.Array(
+    Type.Object({
+      name: Text('The value of `model` in an export.'),
+      event_filters: Flag('Whether include_events and exclude_events are possible.'),
+      modes: Type.Array(Type.Enum([...exportSettings.mode.choices])),
+    }),
+    { description: 'Models that can be exported.' },
   ),
-);
+  default_model: TextOrNull(
+    'The model of an export that names none: `events`, or the only model. Null: an export must name one.',
+  ),
+  intervals: Type.Array(Type.String(), {
+    description: 'Intervals that this installation allows.',
+  }),
+  file_formats: Type.Array(
+    Type.Object({
+      format: Type.String(),
+      compressions: Type.Array(Type.String(), { description: 'Besides none (null).' }),
+    }),
+  ),
+  own_credentials: Flag(
+    'Whether a destination without credentials uses the credentials of the service. If false, credentials are required.',
+  ),
+  private_endpoints: Flag(
+    'Whether the operator has allowed some endpoints on a private network. The API does not list them.',
+  ),
+  max_exports_per_project: Type.Integer(),
+});
 
-/** The choices of exports here, so that a client offers nothing that the API would refuse. */
 export function capabilityRoutes(api: Api, deps: Deps): void {
   const { destinations, destinationContext, formats, models, privateEndpoints } = deps;
   api.get(

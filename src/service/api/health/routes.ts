@@ -1,29 +1,26 @@
 import { Type } from 'typebox';
 import { shareReadiness } from '../../use-cases/installation/check-readiness.ts';
 import type { Api } from '../api.ts';
-import { type OperatorAccess, requireOperator } from '../hooks/operator-access.ts';
+import { only } from '../errors.ts';
+import { type OperatorAccess, requireOperator } from '../hooks/operators.ts';
 import type { ApiOptions } from '../options.ts';
-import { only } from '../schemas/error.ts';
+import { Text } from '../shapes.ts';
 
 const Live = Type.Object({ status: Type.Literal('ok') });
 
 const Ready = Type.Object({
   status: Type.Enum(['ok', 'degraded', 'unavailable']),
   checks: Type.Object({
-    postgres: Type.String({ description: '`ok`, or what is wrong.' }),
-    queue: Type.String({ description: '`ok`, or what is wrong.' }),
+    postgres: Text('`ok`, or what is wrong.'),
+    queue: Text('`ok`, or what is wrong.'),
     source: Type.Optional(
-      Type.String({
-        description: '`ok`, or why models cannot be exported or their intervals cannot be settled.',
-      }),
+      Text('`ok`, or why models cannot be exported or their intervals cannot be settled.'),
     ),
-    workers: Type.Optional(Type.String({ description: '`ok`, or why no run is executed.' })),
+    workers: Type.Optional(Text('`ok`, or why no run is executed.')),
     temporary_folder: Type.Optional(
-      Type.String({ description: '`ok`, or why no file can be made in the folder of TMPDIR.' }),
+      Text('`ok`, or why no file can be made in the folder of TMPDIR.'),
     ),
-    era: Type.String({
-      description: '`ok`, or why no run starts until an operator accepts the database.',
-    }),
+    era: Text('`ok`, or why no run starts until an operator accepts the database.'),
   }),
 });
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RouteHandlerMethod, RouteOptions } from 'fastify';
-import { Refusal } from '../../../foundation/domain/problem.ts';
+import { invalid, Refusal } from '../../../foundation/domain/problem.ts';
 import {
   findKeptResponse,
   type IdempotentRequest,
@@ -9,7 +9,7 @@ import {
 } from '../../../state/store/tenants/idempotency.ts';
 import { inOneTransaction } from '../../use-cases/context.ts';
 import type { Api, Reply, Request } from '../api.ts';
-import { ApiError } from '../api-error.ts';
+import { ApiError } from '../errors.ts';
 
 /**
  * A POST with an Idempotency-Key takes effect once: for 24 hours, the same request gets the same
@@ -84,24 +84,13 @@ function idempotentRequest(request: Request): IdempotentRequest | null {
   return { keyId: caller.id, idempotencyKey: key, fingerprint };
 }
 
-const badKey = new Refusal({
-  code: 'invalid_input',
-  detail: 'The Idempotency-Key must be 1 to 255 visible ASCII characters.',
-  attr: 'Idempotency-Key',
-});
-
-const inFlight = new ApiError(409, [
-  {
-    code: 'conflict',
-    detail: 'A request with this Idempotency-Key is still running. Try again later.',
-    attr: 'Idempotency-Key',
-  },
-]);
-
-const otherRequest = new ApiError(422, [
-  {
-    code: 'invalid_input',
-    detail: 'This Idempotency-Key was used with another request. Use a new key.',
-    attr: 'Idempotency-Key',
-  },
-]);
+const attr = 'Idempotency-Key';
+const isRunning = 'A request with this Idempotency-Key is still running. Try again later.';
+const badKey = new Refusal(
+  invalid(attr, 'The Idempotency-Key must be 1 to 255 visible ASCII characters.'),
+);
+const inFlight = new Refusal({ code: 'conflict', detail: isRunning, attr });
+const otherRequest = new ApiError(
+  422,
+  invalid(attr, 'This Idempotency-Key was used with another request. Use a new key.'),
+);

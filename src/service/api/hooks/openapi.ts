@@ -1,10 +1,10 @@
-import swagger from '@fastify/swagger';
 import fastify from 'fastify';
+import swagger from '@fastify/swagger';
 import type { Api } from '../api.ts';
-import { errorsOf } from '../schemas/error.ts';
-import { namedSchemas } from '../schemas/shapes.ts';
+import { errorsOf } from '../errors.ts';
 import { otherPath, posthogTag } from '../posthog/names.ts';
-import { madeLate } from '../validation/made-late.ts';
+import { namedSchemas } from '../shapes.ts';
+import { madeLate } from '../validation/validator.ts';
 import { takesIdempotencyKey } from './idempotency.ts';
 
 /** For the document alone: the hook reads the header by itself. */
@@ -20,12 +20,7 @@ const idempotencyHeader = {
   },
 };
 
-/** Describes the routes for the OpenAPI 3.1 document, `api.swagger()`. */
-export async function describeApi(
-  api: Api,
-  shared: readonly object[],
-  atOnce: boolean,
-): Promise<void> {
+export async function describeApi(api: Api, shared: readonly object[], atOnce: boolean) {
   const schemas = [...namedSchemas, ...shared];
   for (const schema of schemas) api.addSchema(schema);
   await shareSerializers(api, schemas, atOnce);
@@ -120,7 +115,6 @@ function copy(value: unknown, namesProperties: boolean): unknown {
   return namesProperties ? copied : withMapping(withoutDefault(copied));
 }
 
-/** A request without a body is one with an empty object. */
 function optionalBody(body: unknown): unknown {
   if (!isRecord(body) || !isRecord(body.content)) return body;
   const media = body.content['application/json'];
@@ -159,14 +153,9 @@ function isRecord(value: unknown): value is Json {
  * compiles one for each status of each route at the start: the errors of all routes have one schema, and the paths
  * of projects and of organizations have the same answers.
  *
- * @param schemas those that answers refer to by `$id`
  * @param atOnce compiles before the server is ready; fails if a schema is not valid
  */
-async function shareSerializers(
-  api: Api,
-  schemas: readonly object[],
-  atOnce: boolean,
-): Promise<void> {
+async function shareSerializers(api: Api, schemas: readonly object[], atOnce: boolean) {
   // A server without routes of ours: only a server that has become ready has Fastify's own compiler.
   const compiling = fastify();
   for (const schema of schemas) compiling.addSchema(schema);

@@ -1,5 +1,5 @@
-import { toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
+import { toSluiceError } from '../../../foundation/domain/errors.ts';
 import {
   type DestinationConfig,
   readFileSettings,
@@ -11,11 +11,10 @@ import { findProject } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../../use-cases/context.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import type { ApiOptions, CompareRows, Deps, ExportedRows } from '../options.ts';
-import { untilClosed } from '../until-closed.ts';
+import { untilClosed } from '../replies.ts';
 
 /** Reads that people make before they save or run an export. All of them wait for a slot of the organization. */
 
-/** Runs the checks of a destination. */
 export async function lookAtDestination(
   deps: Deps,
   request: Request,
@@ -29,7 +28,6 @@ export async function lookAtDestination(
   return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
 }
 
-/** Compares intervals of a backfill with the source. @throws Throttled */
 export async function lookAtIntervals(
   { compareRows, previews }: Deps,
   request: Request,

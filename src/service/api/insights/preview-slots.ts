@@ -1,6 +1,5 @@
 import { Throttled } from '../../../foundation/domain/problem.ts';
 
-/** The time that the requests of one organization may take. */
 export interface TimeShare {
   /** Time in slots that an organization may use up at once, in ms. */
   readonly savedMs: number;
@@ -26,7 +25,6 @@ const defaults: PreviewLimits = {
   savedPerSecondMs: 0,
 };
 
-/** Time in slots that an organization has left, at a moment of the clock. */
 interface Savings {
   readonly ms: number;
   readonly at: number;
@@ -46,7 +44,6 @@ export class PreviewSlots {
   readonly #limits: PreviewLimits;
   readonly #inside: string[] = [];
   #waiting: readonly Waiting[] = [];
-  /** The savings of organizations that have used some of their time. */
   readonly #savings = new Map<string, Savings>();
   readonly #now: () => number;
 
@@ -56,12 +53,7 @@ export class PreviewSlots {
     this.#now = now;
   }
 
-  /**
-   * Runs `work` in a slot; requests wait in the order of arrival. An abort ends the wait.
-   *
-   * @throws Throttled if too many requests wait, or the organization has used up its time; the signal's
-   *   reason if it aborts
-   */
+  /** Runs `work` in a slot, in the order of arrival. An abort ends the wait. @throws Throttled */
   async use<T>(organizationId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     this.#checkTime(organizationId);
     await this.#enter(organizationId, signal);
@@ -78,7 +70,6 @@ export class PreviewSlots {
     }
   }
 
-  /** @throws Throttled if no time is left */
   #checkTime(organizationId: string): void {
     const leftMs = this.#timeLeft(organizationId);
     if (leftMs <= 0) throw tooLong(Math.ceil(1 - leftMs / this.#limits.savedPerSecondMs));

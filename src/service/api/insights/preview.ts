@@ -3,7 +3,6 @@ import { Refusal } from '../../../foundation/domain/problem.ts';
 import { allows, type Scope } from '../../../foundation/security/scopes.ts';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { findBatchExport } from '../../../state/store/exports/exports.ts';
-import { maxSteps } from '../../use-cases/transformations/chain-size.ts';
 import {
   choosePreview,
   openPreviewSteps,
@@ -11,6 +10,7 @@ import {
   previewPatiently,
   refuseManySandboxes,
 } from '../../use-cases/transformations/preview-rows.ts';
+import { maxSteps } from '../../use-cases/transformations/steps.ts';
 import {
   type Api,
   actorOf,
@@ -20,17 +20,18 @@ import {
   type Request,
   reachOf,
 } from '../api.ts';
-import { permissionDenied } from '../api-error.ts';
+import { rowSettings } from '../batch-exports/checks.ts';
 import { modelOf, queryOf } from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
 import { type BatchExportBodies, batchExportBodies } from '../batch-exports/schema.ts';
+import { permissionDenied } from '../errors.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Nullable, Ref } from '../schemas/shapes.ts';
+import { sendText, untilClosed } from '../replies.ts';
+import { Flag, Nullable, Ref } from '../shapes.ts';
 import { readConfig } from '../transformations/input.ts';
-import { untilClosed } from '../until-closed.ts';
-import { namesModelOrExport } from '../validation/named-model.ts';
-import { Row, RowPreview } from './schema.ts';
+import { namesModelOrExport } from '../validation/validator.ts';
+import { Row, RowPreview } from './routes.ts';
 import { bodyWith, checkColumns, ignoredField } from './unsaved.ts';
 
 const maxRows = 100;
@@ -72,9 +73,7 @@ const trialFields = {
       description: 'Rows of the source. Default: 100.',
     }),
   ),
-  trace: Type.Optional(
-    Type.Boolean({ description: 'Show what each step does to each row, also to dropped ones.' }),
-  ),
+  trace: Type.Optional(Flag('Show what each step does to each row, also to dropped ones.')),
 };
 
 const config = { cost: costOfTrial, changesNothing: true } as const;
@@ -192,21 +191,15 @@ async function answer(deps: Deps, request: Request, reply: Reply, input: Preview
   const head = JSON.stringify({ columns, left_out: leftOut }).slice(0, -1);
   const json = `${head},"rows":[${rows.join()}],"trace":${trace && `[${trace.join()}]`}}`;
   // As objects, large values would take many times the memory.
-  return reply
-    .type('application/json; charset=utf-8')
-    .serializer((text) => String(text))
-    .send(json as never);
+  return sendText(reply, 'application/json', json);
 }
 
-/**
- * The settings of a destination that are about the rows; the rest of it does not count. All destinations have the
- * same.
- */
+/** A destination of which only these settings count. */
 function withRowSettings(destinations: readonly DestinationDefinition[]) {
   const settings: TProperties = {};
   for (const { configSchema } of destinations) {
     for (const [name, schema] of Object.entries(configSchema.properties)) {
-      settings[name] = rowSettings.has(name) ? schema : ignoredField;
+      settings[name] = rowSettings.includes(name) ? schema : ignoredField;
     }
   }
   return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
@@ -222,10 +215,3 @@ function withRowSettings(destinations: readonly DestinationDefinition[]) {
     ),
   );
 }
-
-const rowSettings: ReadonlySet<string> = new Set([
-  'include_events',
-  'exclude_events',
-  'decimal_columns',
-  'partition_by',
-]);

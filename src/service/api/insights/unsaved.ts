@@ -1,32 +1,36 @@
-import { type Static, type TObject, type TProperties, Type } from 'typebox';
+import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
 import { refuseIfAny, withAllProblems } from '../../../foundation/domain/problem.ts';
-import { notePassedTest } from '../../use-cases/healing/note-passed-test.ts';
+import type { CreateExportInput } from '../../use-cases/exports/create-export.ts';
 import {
+  openDestinationConfig,
   readChangedDestination,
   readNewDestination,
   refuseRows,
-} from '../../use-cases/exports/unsaved.ts';
-import { changeFilters } from '../../use-cases/exports/filters.ts';
-import type { ExportRules } from '../../use-cases/exports/rules.ts';
-import type { CreateExportInput } from '../../use-cases/exports/create-export.ts';
+} from '../../use-cases/exports/destination.ts';
+import { changeFilters, type ExportRules } from '../../use-cases/exports/rules.ts';
+import { planFirstFileNow, sampleIntervalOf } from '../../use-cases/exports/schedule.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
-import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
-import { planFirstFileNow } from '../../use-cases/exports/first-file.ts';
-import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
+import { notePassedTest } from '../../use-cases/healing/heal.ts';
 import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
-import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
-import { exportFaults, repairExport } from '../batch-exports/repair.ts';
-import { modelOf, queryOf, readTime } from '../batch-exports/input.ts';
+import { checkOnSource, type Runnable } from '../batch-exports/checks.ts';
+import {
+  exportFaults,
+  modelOf,
+  queryOf,
+  readTime,
+  repairExport,
+  timesOf,
+} from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
 import { BatchExport, type BatchExportBodies, batchExportBodies } from '../batch-exports/schema.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Nullable, Ref, Time } from '../schemas/shapes.ts';
+import { Ref, TextOrNull, TimeOrNull } from '../shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
-import { namesModel } from '../validation/named-model.ts';
+import { namesModel } from '../validation/validator.ts';
 import { lookAtDestination } from './look.ts';
-import { DestinationTest } from './schema.ts';
+import { DestinationTest } from './routes.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -55,29 +59,35 @@ const AnyDestination = Type.Optional(
   }),
 );
 
-/** The fields of bodies that these operations read. */
 function lookedFields(deps: Deps, family: Family) {
   const bodies = batchExportBodies(deps.destinations, family === organizationFamily);
   const { team_id, model, ...others } = bodies.Create.properties;
   const { dsl_query, hogql_query, filters, transformations } = others;
   const query = { dsl_query, hogql_query, filters, transformations };
-  const { timezone, offset_day, offset_hour } = others;
-  const { start_at, end_at } = others;
+  const { interval, timezone, offset_day, offset_hour, start_at, end_at } = others;
   const when = { timezone, offset_day, offset_hour, start_at, end_at };
-  const times = { interval: Type.Optional(others.interval), ...when };
-  return { bodies, team_id, model, query, times };
+  return { bodies, team_id, model, query, times: { interval: Type.Optional(interval), ...when } };
+}
+
+interface TestForm {
+  readonly family: Family;
+  readonly paths: readonly [string, string];
+  readonly operations: readonly [readonly [string, string], readonly [string, string]];
+  readonly more: TProperties;
+  readonly answer: TSchema;
+  readonly view: (test: Static<typeof DestinationTest>) => unknown;
 }
 
 /**
  * Tests of destinations before something is saved. The bodies are those of create and update; fields that do not
  * matter are ignored. They need the scope to write: a key that may only read must not make Sluice connect to an address of its own
  * choice.
- *
- * @param more fields that the bodies have besides
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
-export function destinationTests(family: Family, deps: Deps, more: TProperties = {}) {
+export function destinationTestRoutes(api: Api, deps: Deps, form: TestForm): void {
   const { rules } = deps;
+  const { family, more, answer, view } = form;
+  const { write } = exportOperations(family);
   const { bodies, team_id, model, query } = lookedFields(deps, family);
   const { destination } = bodies.Create.properties;
   const { destination: change } = bodies.Patch.properties;
@@ -112,152 +122,109 @@ export function destinationTests(family: Family, deps: Deps, more: TProperties =
     },
   });
 
-  /** Tests the destination of an export that is not saved. */
-  const testNew = async (request: Asking<Static<typeof newBody>>, reply: Reply) => {
-    const { body } = request;
-    const { destination: asked, team_id: team } = body;
-    const name = modelOf(body);
-    const teamId = await teamFor(request.context.db, reachOf(request), team);
-    const { type } = asked;
-    const [whole, dslQuery] = withAllProblems(
-      () => readNewDestination(rules, teamId, type, asked.config),
-      () => readQuery(rules, { model: name, dslQuery: null, filters: null }, body),
-    );
-    const { transformations: isTransformed = false } = body;
-    await checkColumns(deps, request, reply, {
-      ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
-    });
-    const tested = { type, teamId, openConfig: () => whole };
-    return lookAtDestination(deps, request, reply, tested);
-  };
+  const config = { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial } as const;
+  const response = { 200: answer };
+  const [newPath, savedPath] = form.paths;
+  const [ofNew, ofSaved] = form.operations;
 
-  /** Tests the destination of a saved export, with the changes of the body. */
-  const testSaved = async (request: Asking<Static<typeof savedBody>>, reply: Reply) => {
-    const batchExport = batchExportOf(request);
-    const { context } = request;
-    const { id, teamId, model: name, destination: stored } = batchExport;
-    const { destination: asked } = request.body;
-    const [changed, dslQuery] = withAllProblems(
-      () =>
-        asked === undefined ? null : readChangedDestination(context, rules, batchExport, asked),
-      () => readQuery(rules, batchExport, request.body),
-    );
-    const { transformations = batchExport.transformations } = request.body;
-    const config = { ...stored.config, ...changed };
-    const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };
-    await checkColumns(deps, request, reply, runnable);
-    const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
-    const tested = { type: stored.type, teamId, openConfig };
-    const test = await lookAtDestination(deps, request, reply, tested);
-    // A test with other settings says nothing about the export as it is stored.
-    if (test.passed && asked === undefined) await notePassedTest(context, id);
-    return test;
-  };
-  return { newBody, newTest, testNew, savedBody, changedTest, testSaved };
+  api.post(
+    newPath,
+    { ...newTest, ...write(...ofNew, [], { body: newBody, response }), config },
+    async (request, reply) => {
+      const { body } = request;
+      const { destination: asked, team_id: team, transformations = false } = body;
+      const name = modelOf(body);
+      const teamId = await teamFor(request.context.db, reachOf(request), team);
+      const { type } = asked;
+      const [complete, dslQuery] = withAllProblems(
+        () => readNewDestination(rules, teamId, type, asked.config),
+        () => readQuery(rules, { model: name, dslQuery: null, filters: null }, body),
+      );
+      const rows = { teamId, model: name, dslQuery, transformations, config: complete };
+      await checkColumns(deps, request, reply, rows);
+      const tested = { type, teamId, openConfig: () => complete };
+      return view(await lookAtDestination(deps, request, reply, tested));
+    },
+  );
+
+  api.post(
+    savedPath,
+    { ...changedTest, ...write(...ofSaved, ['id'], { body: savedBody, response }), config },
+    async (request, reply) => {
+      const batchExport = batchExportOf(request);
+      const { body, context } = request;
+      const { id, teamId, model: name, destination: stored } = batchExport;
+      const { destination: asked, transformations = batchExport.transformations } = body;
+      const [changed, dslQuery] = withAllProblems(
+        () => asked && readChangedDestination(context, rules, batchExport, asked),
+        () => readQuery(rules, batchExport, body),
+      );
+      const whole = { ...stored.config, ...changed };
+      const rows = { teamId, model: name, dslQuery, transformations, config: whole };
+      await checkColumns(deps, request, reply, rows);
+      const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
+      const tested = { type: stored.type, teamId, openConfig };
+      const test = await lookAtDestination(deps, request, reply, tested);
+      // A test with other settings says nothing about the export as it is stored.
+      if (test.passed && asked === undefined) await notePassedTest(context, id);
+      return view(test);
+    },
+  );
 }
-type Asking<Body> = Request & { readonly body: Body };
 
-/** The number of requests that a test of a destination counts as. */
-export const trial = {
-  scope: 'batch_export:write',
-  changesNothing: true,
-  cost: costOfTrial,
-} as const;
-
-/** Tests of destinations, and the query of an export, before they are saved. */
-// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
   const { bodies, team_id, model, query, times } = lookedFields(deps, family);
   const { write } = exportOperations(family);
-  const tests = destinationTests(family, deps);
-  const { newBody, newTest, testNew, savedBody, changedTest, testSaved } = tests;
+  destinationTestRoutes(api, deps, {
+    family,
+    paths: ['/test', '/:id/test'],
+    operations: [
+      ['testNewDestination', 'Run the checks of a destination that is not saved'],
+      ['testDestination', "Run the destination's checks one by one"],
+    ],
+    more: {},
+    answer: Ref(DestinationTest),
+    view: (test) => test,
+  });
 
-  api.post(
-    '/test',
-    {
-      ...newTest,
-      ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: newBody,
-        response: { 200: Ref(DestinationTest) },
-      }),
-      config: trial,
-    },
-    testNew,
-  );
-
-  api.post(
-    '/:id/test',
-    {
-      ...changedTest,
-      ...write('testDestination', "Run the destination's checks one by one", ['id'], {
-        body: savedBody,
-        response: { 200: Ref(DestinationTest) },
-      }),
-      config: trial,
-    },
-    testSaved,
-  );
-
+  const looked = { model, ...query, ...times, destination: AnyDestination, team_id };
+  const querySummary = 'Retrieve the query and first file that an export would have';
   api.post(
     '/query',
     {
-      ...write(
-        'retrieveNewQuery',
-        'Retrieve the query and first file that an export would have',
-        [],
-        {
-          body: bodyWith(
-            bodies,
-            { model, ...query, ...times, destination: AnyDestination, team_id },
-            namesModel,
-          ),
-          response: {
-            200: Type.Object({
-              dsl_query: BatchExport.properties.dsl_query,
-              first_key: Nullable(
-                Type.String({
-                  description: 'Key of the first file; null if the fields leave it open.',
-                }),
-              ),
-              next_run_at: Nullable({
-                ...Time,
-                description: 'Start of the first run; null likewise.',
-              }),
-            }),
-          },
+      ...write('retrieveNewQuery', querySummary, [], {
+        body: bodyWith(bodies, looked, namesModel),
+        response: {
+          200: Type.Object({
+            dsl_query: BatchExport.properties.dsl_query,
+            first_key: TextOrNull('Key of the first file; null if the fields leave it open.'),
+            next_run_at: TimeOrNull('Start of the first run; null likewise.'),
+          }),
         },
-      ),
+      }),
       config: { scope: 'batch_export:write', changesNothing: true },
     },
     async ({ body, context }) => {
       const newModel = modelOf(body);
       const noQuery = { model: newModel, dslQuery: null, filters: null };
       const dslQuery = readQuery(rules, noQuery, body);
-      const { transformations: isTransformed = false } = body;
-      refuseRows(rules, { model: newModel, dslQuery, transformations: isTransformed, config: {} });
-      const { start_at: startAt, end_at: endAt, destination: asked } = body;
-      const file = await planFirstFileNow(
-        context.db,
-        {
-          ...timesOf(body),
-          model: newModel,
-          config: asked?.config ?? {},
-          startAt: readTime(startAt) ?? null,
-          endAt: readTime(endAt) ?? null,
-        },
-        deps.formats,
-      );
-      return {
-        dsl_query: dslQuery,
-        first_key: file?.key ?? null,
-        next_run_at: file?.runAt ?? null,
+      const { transformations = false } = body;
+      refuseRows(rules, { model: newModel, dslQuery, transformations }, {});
+      const planned = {
+        ...timesOf(body),
+        model: newModel,
+        config: body.destination?.config ?? {},
+        startAt: readTime(body.start_at) ?? null,
+        endAt: readTime(body.end_at) ?? null,
       };
+      const file = await planFirstFileNow(context.db, planned, deps.formats);
+      const { key = null, runAt = null } = file ?? {};
+      return { dsl_query: dslQuery, first_key: key, next_run_at: runAt };
     },
   );
 }
 
-/** The query with the conditions of its filters. @throws Refusal */
 function readQuery(
   rules: ExportRules,
   before: Parameters<typeof changeFilters>[1],
@@ -269,23 +236,7 @@ function readQuery(
   return dslQuery;
 }
 
-const timesOf = (body: {
-  readonly interval?: string | undefined;
-  readonly timezone?: string | undefined;
-  readonly offset_day?: number | null | undefined;
-  readonly offset_hour?: number | null | undefined;
-}) => ({
-  interval: body.interval,
-  timezone: body.timezone,
-  offsetDay: body.offset_day,
-  offsetHour: body.offset_hour,
-});
-
-/**
- * The rule of create: only the source knows whether the rows have the columns that decimal_columns and partition_by name.
- *
- * @throws Refusal
- */
+/** The rule of create: only the source knows whether the rows have the columns that decimal_columns and partition_by name. */
 export async function checkColumns(
   deps: Deps,
   request: Request,

@@ -1,7 +1,7 @@
-import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
 import { deliveryStatuses, notificationTypes } from '../../../foundation/domain/notification.ts';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { notFound, orNotFound } from '../../../foundation/domain/problem.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   type Delivery,
   listDeliveries,
@@ -9,26 +9,38 @@ import {
 import {
   findNotificationTarget,
   listNotificationTargets,
+  type NotificationTarget as StoredTarget,
 } from '../../../state/store/notifications/notification-targets.ts';
+import { redeliver, testTarget } from '../../use-cases/notifications/deliver.ts';
 import {
   changedInput,
   changeTarget,
+  checkTarget,
   checkTargetChange,
   createTarget,
   removeTarget,
   rotateSecret,
   type TargetChange,
-} from '../../use-cases/notifications/change-targets.ts';
-import { redeliver, testTarget } from '../../use-cases/notifications/deliver.ts';
-import { actorOf, type Api, reachOf, type Request, targetOf } from '../api.ts';
+  type TargetInput,
+  type TargetWithSecret,
+} from '../../use-cases/notifications/targets.ts';
+import { type Api, actorOf, type Request, reachOf, targetOf } from '../api.ts';
 import { teamFor } from '../batch-exports/load.ts';
-import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
-import { clampLimit, offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { CursorPageOf, CursorQuery, OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import {
+  CursorPageOf,
+  CursorQuery,
+  clampLimit,
+  cursorEnvelope,
+  OffsetPageOf,
+  offsetEnvelope,
+  PageQuery,
+  pageOf,
+  positionOf,
+} from '../lists.ts';
 import { costOfTrial, type Family, notificationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Ref } from '../schemas/shapes.ts';
-import { untilClosed } from '../until-closed.ts';
+import { untilClosed } from '../replies.ts';
+import { Ref } from '../shapes.ts';
 import { refusesAll, withRules } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
 import {
@@ -39,19 +51,17 @@ import {
   NotificationTest,
   PatchTarget,
 } from './schema.ts';
-import { deliveryView, targetView, targetWithSecretView } from './view.ts';
-import { checkTarget, type TargetInput } from '../../use-cases/notifications/rules.ts';
 
 /** A hook: the target that the path names, or 404. Runs before the body is read. */
 async function loadNotificationTarget(request: Request): Promise<void> {
   const { id = '' } = request.params as { id?: string };
   const { db } = request.context;
-  const target = isUuid(id) ? await findNotificationTarget(db, reachOf(request), id) : null;
-  if (!target) throw notFound();
+  const target = orNotFound(
+    isUuid(id) ? await findNotificationTarget(db, reachOf(request), id) : null,
+  );
   request.notificationTarget = target;
 }
 
-/** Who is notified of changes, and what was sent. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   const { notifications: sender, notificationTests: tests } = deps;
@@ -68,7 +78,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     examine: (request, body) =>
       checkTargetChange(sender, targetOf(request), changeInput(body as PatchTarget)),
   });
-  const oneTarget = { 200: Ref(NotificationTarget) };
+  const oneTarget = { response: { 200: Ref(NotificationTarget) } };
 
   api.get(
     '',
@@ -80,7 +90,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const page = pageOf(request.query);
       const { db } = request.context;
       const listed = await listNotificationTargets(db, reachOf(request), page);
-      return offsetEnvelope(request, page, listed, (each) => targetView(each));
+      return offsetEnvelope(request, page, listed, targetView);
     },
   );
 
@@ -112,9 +122,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id',
-    read('retrieveNotificationTarget', 'Retrieve a notification target', ['id'], {
-      response: { ...oneTarget },
-    }),
+    read('retrieveNotificationTarget', 'Retrieve a notification target', ['id'], oneTarget),
     async (request) => targetView(targetOf(request)),
   );
 
@@ -123,7 +131,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     {
       ...write('updateNotificationTarget', 'Update a notification target', ['id'], {
         body: PatchTarget,
-        response: { ...oneTarget },
+        ...oneTarget,
       }),
       ...changedTarget,
     },
@@ -156,8 +164,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     { ...rotate, config: { ...rotate.config, shownOnce: 'secret' } },
     async (request) => {
       const { id } = targetOf(request);
-      const rotated = await rotateSecret(request.context, actorOf(request), id);
-      return targetWithSecretView(rotated);
+      return targetWithSecretView(await rotateSecret(request.context, actorOf(request), id));
     },
   );
 
@@ -234,3 +241,20 @@ function changeInput({ recipients, events, ...body }: PatchTarget): TargetChange
 }
 
 const unique = <T>(values: readonly T[]): readonly T[] => [...new Set(values)];
+
+function targetView(target: StoredTarget): NotificationTarget {
+  const { organizationId: _, secrets: __, recipients, events, ...shown } = target;
+  return { ...inSnakeCase(shown), recipients: [...recipients], events: [...events] };
+}
+
+function targetWithSecretView({ target, secret }: TargetWithSecret) {
+  return { ...targetView(target), secret };
+}
+
+function deliveryView({ exportId, attemptLog, ...delivery }: Delivery): NotificationDelivery {
+  return {
+    ...inSnakeCase(delivery),
+    batch_export_id: exportId,
+    attempt_log: [...attemptLog],
+  };
+}

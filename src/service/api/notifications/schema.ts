@@ -6,7 +6,17 @@ import {
   targetKinds,
   webhookFormats,
 } from '../../../foundation/domain/notification.ts';
-import { Nullable, named, Time } from '../schemas/shapes.ts';
+import {
+  Flag,
+  IntOrNull,
+  Nullable,
+  named,
+  Resource,
+  Text,
+  TextOrNull,
+  Time,
+  TimeOrNull,
+} from '../shapes.ts';
 
 const Events = Type.Array(Type.Enum([...notificationTypes]), {
   minItems: 1,
@@ -32,33 +42,31 @@ const Recipients = Type.Array(Type.String({ maxLength: 254 }), {
     'E-mail addresses, each listed by the operator (MAIL_RECIPIENTS) itself or by its domain. Only for kind email.',
 });
 
+const settable = {
+  url: Type.Optional(Url),
+  format: Type.Optional(Format),
+  recipients: Type.Optional(Recipients),
+  events: Type.Optional(Events),
+  description: Type.Optional(Description),
+};
+
 const target = {
   id: Type.String({ format: 'uuid' }),
-  team_id: Nullable(
-    Type.Integer({ description: 'The project; null: all projects of the organization.' }),
-  ),
+  team_id: IntOrNull('The project; null: all projects of the organization.'),
   kind: Type.Enum([...targetKinds]),
   description: Type.String(),
-  url_preview: Nullable(
-    Type.String({
-      description: 'Host and end of the URL; the rest can be a credential. Null for e-mail.',
-    }),
+  url_preview: TextOrNull(
+    'Host and end of the URL; the rest can be a credential. Null for e-mail.',
   ),
   format: Format,
   recipients: Type.Array(Type.String()),
   events: Type.Array(Type.String()),
   enabled: Type.Boolean(),
-  disabled_reason: Nullable(
-    Type.String({ description: 'Why Sluice disabled it; null if a person did.' }),
+  disabled_reason: TextOrNull('Why Sluice disabled it; null if a person did.'),
+  failing_since: TimeOrNull(
+    'Since when every attempt has failed; null if the newest one succeeded.',
   ),
-  failing_since: Nullable({
-    ...Time,
-    description: 'Since when every attempt has failed; null if the newest one succeeded.',
-  }),
-  previous_secret_until: Nullable({
-    ...Time,
-    description: 'Until then the previous secret signs too.',
-  }),
+  previous_secret_until: TimeOrNull('Until then the previous secret signs too.'),
   created_at: Time,
   last_updated_at: Time,
 };
@@ -94,11 +102,8 @@ export const CreatedNotificationTarget = named(
   Type.Object(
     {
       ...target,
-      secret: Nullable(
-        Type.String({
-          description:
-            'The secret that signs requests. This answer is the only one that shows it. Null for e-mail, and in the answer to a repeated Idempotency-Key.',
-        }),
+      secret: TextOrNull(
+        'The secret that signs requests. This answer is the only one that shows it. Null for e-mail, and in the answer to a repeated Idempotency-Key.',
       ),
     },
     {
@@ -110,84 +115,60 @@ export const CreatedNotificationTarget = named(
 
 export const CreateTarget = Type.Object({
   kind: Type.Optional(Type.Enum([...targetKinds], { description: 'Default: webhook.' })),
-  url: Type.Optional(Url),
-  format: Type.Optional(Format),
-  recipients: Type.Optional(Recipients),
-  events: Type.Optional(Events),
-  description: Type.Optional(Description),
+  ...settable,
   enabled: Type.Optional(Type.Boolean()),
   team_id: Type.Optional(
-    Nullable(
-      Type.Integer({
-        description:
-          'On organization paths: the project whose exports it follows; null or absent: all projects.',
-      }),
+    IntOrNull(
+      'On organization paths: the project whose exports it follows; null or absent: all projects.',
     ),
   ),
 });
 export type CreateTarget = Static<typeof CreateTarget>;
 
 export const PatchTarget = Type.Object({
-  url: Type.Optional(Url),
-  format: Type.Optional(Format),
-  recipients: Type.Optional(Recipients),
-  events: Type.Optional(Events),
-  description: Type.Optional(Description),
-  enabled: Type.Optional(
-    Type.Boolean({
-      description: 'false cancels waiting deliveries; true forgets earlier failures.',
-    }),
-  ),
+  ...settable,
+  enabled: Type.Optional(Flag('false cancels waiting deliveries; true forgets earlier failures.')),
 });
 export type PatchTarget = Static<typeof PatchTarget>;
 
-export const NotificationDelivery = named(
+export const NotificationDelivery = Resource(
   'NotificationDelivery',
-  Type.Object(
-    {
-      id: Type.String({ format: 'uuid' }),
-      event_id: Type.String({
-        format: 'uuid',
-        description: 'The header webhook-id; the same for each attempt and each target.',
+  'An event for one target, and the attempts to deliver it.',
+  {
+    id: Type.String({ format: 'uuid' }),
+    event_id: Type.String({
+      format: 'uuid',
+      description: 'The header webhook-id; the same for each attempt and each target.',
+    }),
+    event_type: Text('One of `events`, or `test`.'),
+    batch_export_id: Nullable(Type.String({ format: 'uuid' })),
+    happened_at: Time,
+    status: Type.Enum([...deliveryStatuses], {
+      description:
+        'cancelled: the target was disabled. replaced: it was not sent, because too many came at once (docs/notifications.md#storms).',
+    }),
+    attempts: Type.Integer(),
+    next_attempt_at: TimeOrNull('Null unless it waits.'),
+    attempt_log: Type.Array(
+      Type.Object({
+        at: Time,
+        answer: Text('`HTTP 204`, `SMTP 250`, or a word: timeout, unknown_host, tls_error …'),
+        latency_ms: Type.Integer(),
       }),
-      event_type: Type.String({ description: 'One of `events`, or `test`.' }),
-      batch_export_id: Nullable(Type.String({ format: 'uuid' })),
-      happened_at: Time,
-      status: Type.Enum([...deliveryStatuses], {
-        description:
-          'cancelled: the target was disabled. replaced: it was not sent, because too many came at once (docs/notifications.md#storms).',
-      }),
-      attempts: Type.Integer(),
-      next_attempt_at: Nullable({
-        ...Time,
-        description: 'Null unless it waits.',
-      }),
-      attempt_log: Type.Array(
-        Type.Object({
-          at: Time,
-          answer: Type.String({
-            description: '`HTTP 204`, `SMTP 250`, or a word: timeout, unknown_host, tls_error …',
-          }),
-          latency_ms: Type.Integer(),
-        }),
-        { description: 'The newest 20 attempts, oldest first.' },
-      ),
-      created_at: Time,
-      finished_at: Nullable(Time),
-    },
-    { description: 'An event for one target, and the attempts to deliver it.' },
-  ),
+      { description: 'The newest 20 attempts, oldest first.' },
+    ),
+    created_at: Time,
+    finished_at: Nullable(Time),
+  },
 );
 export type NotificationDelivery = Static<typeof NotificationDelivery>;
 
-export const NotificationTest = named(
+export const NotificationTest = Resource(
   'NotificationTest',
-  Type.Object(
-    {
-      delivered: Type.Boolean(),
-      answer: Type.String({ description: 'As in the log of deliveries.' }),
-      latency_ms: Type.Integer(),
-    },
-    { description: 'How a test of a notification target ended.' },
-  ),
+  'How a test of a notification target ended.',
+  {
+    delivered: Type.Boolean(),
+    answer: Text('As in the log of deliveries.'),
+    latency_ms: Type.Integer(),
+  },
 );

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   findOffboarding,
@@ -9,6 +9,7 @@ import {
 } from '../../../state/store/tenants/offboardings.ts';
 import { offboardTenant } from '../../use-cases/tenants/offboard.ts';
 import { type Api, callerOf } from '../api.ts';
+import { Text } from '../shapes.ts';
 
 const CreateOffboarding = Type.Object(
   {
@@ -20,9 +21,7 @@ const CreateOffboarding = Type.Object(
         description: 'Only this project of the organization; absent: the whole organization.',
       }),
     ),
-    confirm_name: Type.String({
-      description: 'The name of what is deleted: of the project if one is named.',
-    }),
+    confirm_name: Text('The name of what is deleted: of the project if one is named.'),
   },
   { additionalProperties: false },
 );
@@ -62,8 +61,7 @@ export function offboardingRoutes(api: Api): void {
     '/admin/offboardings/:id',
     { schema: { hide: true, querystring: NoQuery, params: OffboardingParams } },
     async ({ context, params }) => {
-      const record = await findOffboarding(context.db, params.id);
-      if (!record) throw notFound();
+      const record = orNotFound(await findOffboarding(context.db, params.id));
       const remaining = await listRemainingFiles(context.db, record.id, 100_000);
       return { ...offboardingView(record), remaining_files: remaining.map(inSnakeCase) };
     },

@@ -1,22 +1,23 @@
 import { Type } from 'typebox';
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { changePlugin, installPlugin } from '../../use-cases/transformations/install-plugin.ts';
-import { findPlugins, listPlugins } from '../../use-cases/transformations/plugins.ts';
+import {
+  changePlugin,
+  findPlugins,
+  installPlugin,
+  listPlugins,
+} from '../../use-cases/transformations/plugins.ts';
 import { type Api, actorOf, type Request, reachOf } from '../api.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { organizationFamily, projectFamily, transformationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Ref } from '../schemas/shapes.ts';
+import { untilClosed } from '../replies.ts';
+import { Ref } from '../shapes.ts';
 import { readFields } from '../transformations/input.ts';
-import { idOf } from '../transformations/load.ts';
 import { CreatePlugin, PatchPlugin, Plugin } from '../transformations/schema.ts';
-import { pluginView } from '../transformations/view.ts';
-import { untilClosed } from '../until-closed.ts';
+import { idOf, pluginView } from '../transformations/view.ts';
 
 const { read, write } = transformationOperations('Plugins', organizationFamily, 'plugin');
 
-/** The plugins that an organization can use: built-in ones and its own. */
 export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
   const pluginOf = async (request: Request) => {
     const id = idOf(request);

@@ -1,12 +1,9 @@
-import { Refusal } from '../../../foundation/domain/problem.ts';
+import { invalid, Refusal } from '../../../foundation/domain/problem.ts';
 import type { Api } from '../api.ts';
 
 /** Names of PostHog's clients, and ours. docs/posthog.md shows all of them to users. */
 
-/** The tag of these operations in the OpenAPI document. */
 export const posthogTag = 'Clients of PostHog';
-
-/** Beginnings of paths. */
 const paths: readonly (readonly [string, string])[] = [['/api/environments/', '/api/projects/']];
 
 /** Types of destinations. An answer has our name. */
@@ -76,4 +73,4 @@ function isOfAws(address: string): boolean {
 }
 
 const wrongAddress = (detail: string) =>
-  new Refusal({ code: 'invalid_input', detail, attr: 'destination__config__endpoint_url' });
+  new Refusal(invalid('destination__config__endpoint_url', detail));

@@ -1,15 +1,15 @@
 import { type Static, Type } from 'typebox';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { beginOfDay } from '../../use-cases/backfills/begin-of-day.ts';
+import { beginOfDay } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { startAsked } from '../backfills/routes.ts';
+import { startAsked, startedView } from '../backfills/routes.ts';
 import { BackfillBody } from '../backfills/schema.ts';
-import { destinationTests, trial } from '../insights/unsaved.ts';
-import type { DestinationTest } from '../insights/schema.ts';
+import type { DestinationTest } from '../insights/routes.ts';
+import { destinationTestRoutes } from '../insights/unsaved.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
+import { Nullable, TextOrNull, Time, TimeOrNull } from '../shapes.ts';
 import { otherTypes, posthogTag } from './names.ts';
-import { Nullable, Time } from '../schemas/shapes.ts';
 
 /** A destination has one step: what Sluice tries needs the answers of what it tried before. */
 const step = {
@@ -24,7 +24,7 @@ const Step = Type.Object({
   result: Nullable(
     Type.Object({
       status: Type.Enum(['Passed', 'Failed']),
-      message: Nullable(Type.String({ description: 'What is wrong, or a warning.' })),
+      message: TextOrNull('What is wrong, or a warning.'),
     }),
   ),
 });
@@ -34,16 +34,14 @@ const StepNumber = Type.Optional(
 );
 
 const Bound = Type.Optional(
-  Nullable({
-    ...Time,
-    description:
-      'A time with an offset. For an export per day or week also a date: its day begins at offset_hour in timezone.',
-  }),
+  TimeOrNull(
+    'A time with an offset. For an export per day or week also a date: its day begins at offset_hour in timezone.',
+  ),
 );
 
-/** Operations that today's clients of PostHog call, beside those that have the same form here. */
 export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
-  const { read, write } = exportOperations({ ...family, tag: posthogTag });
+  const ofPosthog = { ...family, tag: posthogTag };
+  const { read, write } = exportOperations(ofPosthog);
   const { dry_run: _, ...options } = BackfillBody.properties;
 
   api.post(
@@ -63,14 +61,8 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
     },
     async (request, reply) => {
       const { body } = request;
-      const started = await startAsked(request, { ...body, ...boundsOf(request, body) });
       reply.code(201);
-      return {
-        backfill_id: started.backfillId,
-        start_at: toTimestamp(started.range.start),
-        end_at: toTimestamp(started.range.end),
-        total_runs: started.totalRuns,
-      };
+      return startedView(await startAsked(request, { ...body, ...boundsOf(request, body) }));
     },
   );
 
@@ -85,35 +77,19 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
     async () => ({ steps: [{ ...step, result: null }] }),
   );
 
-  const tests = destinationTests(family, deps, { step: StepNumber });
-  const { newBody, newTest, testNew, savedBody, changedTest, testSaved } = tests;
-  api.post(
-    '/run_test_step_new',
-    {
-      ...newTest,
-      ...write('runTestStepNew', 'Test a destination that is not saved', [], {
-        body: newBody,
-        response: { 200: Step },
-      }),
-      config: trial,
-    },
-    async (request, reply) => stepOf(await testNew(request, reply)),
-  );
-  api.post(
-    '/:id/run_test_step',
-    {
-      ...changedTest,
-      ...write('runTestStep', 'Test the destination of an export', ['id'], {
-        body: savedBody,
-        response: { 200: Step },
-      }),
-      config: trial,
-    },
-    async (request, reply) => stepOf(await testSaved(request, reply)),
-  );
+  destinationTestRoutes(api, deps, {
+    family: ofPosthog,
+    paths: ['/run_test_step_new', '/:id/run_test_step'],
+    operations: [
+      ['runTestStepNew', 'Test a destination that is not saved'],
+      ['runTestStep', 'Test the destination of an export'],
+    ],
+    more: { step: StepNumber },
+    answer: Step,
+    view: stepOf,
+  });
 }
 
-/** The one step, with the first error or all warnings. */
 function stepOf({ passed, steps }: Static<typeof DestinationTest>): Static<typeof Step> {
   const error = steps.find((each) => !each.passed)?.error ?? null;
   const warnings = steps.flatMap(({ warning }) => warning ?? []);

@@ -1,20 +1,129 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
+import { invalid, Refusal } from '../../../foundation/domain/problem.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
+import { listLogEntries, logLevels } from '../../../state/store/exports/log-entries.ts';
 import { listRuns, type Run } from '../../../state/store/runs/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
-import { type Api, actorOf, batchExportOf, type Request } from '../api.ts';
-import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
-import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
-import { CursorPageOf, PageQuery } from '../lists/schema.ts';
+import {
+  type Api,
+  actorOf,
+  batchExportOf,
+  isOperatorsLook,
+  type Reply,
+  type Request,
+} from '../api.ts';
+import {
+  CursorPageOf,
+  clampLimit,
+  cursorEnvelope,
+  OffsetPageOf,
+  offsetEnvelope,
+  PageQuery,
+  pageOf,
+  positionOf,
+  timeBound,
+} from '../lists.ts';
 import { compressed, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Ref } from '../schemas/shapes.ts';
-import { RunFilePage, runFilesPage } from './files.ts';
-import { FileLinkView, LinkBody, linkConfig, linkFile } from './link.ts';
-import { loadRun } from './load.ts';
-import { BatchExportRun, RetryBody, RunListQuery } from './schema.ts';
-import { runView } from './view.ts';
+import { untilClosed } from '../replies.ts';
+import { Ref, Resource, Time, UuidOrNull } from '../shapes.ts';
+import {
+  FileLinkView,
+  LinkBody,
+  linkConfig,
+  linkFile,
+  RunFilePage,
+  runFilesPage,
+} from './files.ts';
+import { BatchExportRun, RetryBody, RunListQuery, TimeOrSpan } from './schema.ts';
+import { loadRun, runView } from './view.ts';
 
-/** The runs of an export: list, retrieve, list files, cancel, retry. */
+const BatchExportLog = Resource('BatchExportLog', 'A log entry for the owner of an export.', {
+  team_id: Type.Integer(),
+  batch_export_id: Type.String({ format: 'uuid' }),
+  run_id: UuidOrNull('Null if the entry is about the export itself.'),
+  timestamp: Time,
+  level: Type.Enum([...logLevels]),
+  message: Type.String(),
+});
+
+const Levels = Type.Optional(
+  Type.Array(Type.Enum([...logLevels]), { description: 'May be repeated.' }),
+);
+
+const LogListQuery = Type.Object({
+  ...PageQuery,
+  level: Levels,
+  level_filter: Levels,
+  after: TimeOrSpan('At or after'),
+  before: TimeOrSpan('At or before'),
+  search: Type.Optional(
+    Type.String({ maxLength: 400, description: 'Part of the message; case does not matter.' }),
+  ),
+});
+type LogListQuery = Static<typeof LogListQuery>;
+
+export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
+  const { read } = exportOperations(family);
+
+  const list = async (
+    request: Request,
+    reply: Reply,
+    query: LogListQuery,
+    runId: string | null,
+  ) => {
+    // A search would find what the answer hides.
+    if (query.search && isOperatorsLook(request)) {
+      const detail = "An operator's key reads the log without a search. Leave search out.";
+      throw new Refusal(invalid('search', detail));
+    }
+    const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
+    const page = pageOf(query);
+    const listRequest = {
+      exportId: batchExportOf(request).id,
+      runId,
+      levels: levels.length === 0 ? null : levels,
+      after: timeBound(query.after),
+      before: timeBound(query.before),
+      search: query.search || null,
+    };
+    const read = () => listLogEntries(request.context.db, listRequest, page);
+    // A search reads every message, so it must not take the connections and processors of others.
+    const entries =
+      listRequest.search === null
+        ? await read()
+        : await searches.use(actorOf(request).organizationId, untilClosed(reply), read);
+    return offsetEnvelope(request, page, entries, ({ exportId, ...entry }) => ({
+      ...{ ...inSnakeCase(entry), batch_export_id: exportId },
+    }));
+  };
+
+  api.get(
+    '/logs',
+    read('listBatchExportLogs', 'List the logs of a batch export', ['batch_export_id'], {
+      querystring: LogListQuery,
+      response: { 200: OffsetPageOf(BatchExportLog) },
+    }),
+    async (request, reply) => list(request, reply, request.query, null),
+  );
+
+  api.get(
+    '/runs/:run_id/logs',
+    read('listBatchExportRunLogs', 'List the logs of a run', ['batch_export_id', 'run_id'], {
+      querystring: LogListQuery,
+      response: { 200: OffsetPageOf(BatchExportLog) },
+    }),
+    async (request, reply) => {
+      const { run_id: runId } = request.params as { run_id: string };
+      const run = await loadRun(request, runId);
+      return list(request, reply, request.query, run.id);
+    },
+  );
+}
+
+const ids = ['batch_export_id', 'id'] as const;
+const filesSummary = 'List the files of a run, with their object keys and digests';
+
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function runRoutes(api: Api, family: Family, deps: Deps): void {
   const { read, write } = exportOperations(family);
@@ -56,7 +165,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id',
-    read('retrieveBatchExportRun', 'Retrieve a run', ['batch_export_id', 'id'], {
+    read('retrieveBatchExportRun', 'Retrieve a run', ids, {
       response: { 200: Ref(BatchExportRun) },
     }),
     async (request) => runView(await runOf(request), request.context.policy.retry),
@@ -64,12 +173,10 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id/files',
-    read(
-      'listBatchExportRunFiles',
-      'List the files of a run, with their object keys and digests',
-      ['batch_export_id', 'id'],
-      { querystring: Type.Object(PageQuery), response: { 200: RunFilePage } },
-    ),
+    read('listBatchExportRunFiles', filesSummary, ids, {
+      querystring: Type.Object(PageQuery),
+      response: { 200: RunFilePage },
+    }),
     async (request) =>
       runFilesPage(request, await runOf(request), pageOf(request.query), deps.destinations),
   );
@@ -77,15 +184,10 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/link',
     {
-      ...write(
-        'linkBatchExportRunFile',
-        'Make a link to a file of a run',
-        ['batch_export_id', 'id'],
-        {
-          body: LinkBody,
-          response: { 200: FileLinkView },
-        },
-      ),
+      ...write('linkBatchExportRunFile', 'Make a link to a file of a run', ids, {
+        body: LinkBody,
+        response: { 200: FileLinkView },
+      }),
       config: linkConfig,
     },
     async (request, reply) => linkFile(deps, request, reply, await runOf(request)),
@@ -93,7 +195,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/cancel',
-    write('cancelBatchExportRun', 'Cancel a run that has not ended', ['batch_export_id', 'id'], {
+    write('cancelBatchExportRun', 'Cancel a run that has not ended', ids, {
       response: { 200: Type.Object({ cancelled: Type.Literal(true) }) },
     }),
     async (request) => {
@@ -104,23 +206,17 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/retry',
-    write(
-      'retryBatchExportRun',
-      "Run an ended run's interval again, as a new run",
-      ['batch_export_id', 'id'],
-      { body: RetryBody, response: { 201: Ref(BatchExportRun) } },
-    ),
+    write('retryBatchExportRun', "Run an ended run's interval again, as a new run", ids, {
+      body: RetryBody,
+      response: { 201: Ref(BatchExportRun) },
+    }),
     async (request, reply) => {
+      const { body, context } = request;
       const run = await runOf(request);
-      const retryId = await retryRun(
-        request.context,
-        run,
-        request.body.missing_rows ?? null,
-        actorOf(request),
-      );
-      const retry = await loadRun(request, retryId);
+      const id = await retryRun(context, run, body.missing_rows ?? null, actorOf(request));
+      const retry = await loadRun(request, id);
       reply.code(201);
-      return runView(retry, request.context.policy.retry);
+      return runView(retry, context.policy.retry);
     },
   );
 }

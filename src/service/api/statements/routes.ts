@@ -1,23 +1,163 @@
 import { type Static, Type } from 'typebox';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { canonicalBytes } from '../../../foundation/domain/canonical-json.ts';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   findHead,
   findStatement,
-  type ListedStatement,
-  listStatements,
   type StatementHead as Head,
+  listStatements,
 } from '../../../state/store/intervals/statements.ts';
 import { readPublicKeys } from '../../use-cases/installation/signing.ts';
-import { acknowledge } from '../../use-cases/statements/acknowledge.ts';
-import { makeStatement, type StatementSources } from '../../use-cases/statements/make-statement.ts';
-import { type Api, batchExportOf, type Reply } from '../api.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import {
+  makeCertificate,
+  makeDeliveryRecord,
+  type SignedDocument,
+} from '../../use-cases/statements/make-documents.ts';
+import {
+  acknowledge,
+  makeStatement,
+  type StatementSources,
+} from '../../use-cases/statements/make-statement.ts';
+import { type Api, batchExportOf, type Reply, reachOf } from '../api.ts';
+import { only } from '../errors.ts';
+import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { only } from '../schemas/error.ts';
-import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
+import type { Deps } from '../options.ts';
+import { sendText } from '../replies.ts';
+import {
+  Int,
+  IntOrNull,
+  Nullable,
+  Part,
+  Ref,
+  Resource,
+  Text,
+  TextOrNull,
+  Time,
+} from '../shapes.ts';
+import { MonthQuery } from '../usage/routes.ts';
 
-const Digest = Type.String({ description: 'SHA-256 of its bytes, lower-case hexadecimal.' });
+const format = Type.Optional(
+  Type.Enum(['json', 'html'], {
+    default: 'json',
+    description: 'json: the canonical bytes, signed. html: the same, to read and to print.',
+  }),
+);
+
+const Document = Type.Unknown({ description: 'The canonical bytes, as docs/receipts.md says.' });
+
+function send(reply: Reply, name: string, document: SignedDocument, as: 'json' | 'html' = 'json') {
+  reply.header('content-disposition', `attachment; filename="${name}.${as}"`);
+  return as === 'html'
+    ? sendText(reply, 'text/html', documentPage(document))
+    : sendText(reply, 'application/json', String(canonicalBytes(document)));
+}
+
+export function certificateRoutes(
+  api: Api,
+  family: Family,
+  { statements }: Pick<Deps, 'statements'>,
+): void {
+  const { read } = exportOperations(family);
+  api.get(
+    '/:id/erasures/:request',
+    read('retrieveErasure', 'Retrieve the certificate of an erasure', ['id', 'request'], {
+      querystring: Type.Object({ format }),
+      response: { 200: Document },
+    }),
+    async (request, reply) => {
+      const { request: asked } = request.params as unknown as { readonly request: string };
+      const batchExport = batchExportOf(request);
+      const certificate = await makeCertificate(request.context, statements, batchExport, asked);
+      return send(reply, `erasure-${asked}`, certificate, request.query.format);
+    },
+  );
+}
+
+export function deliveryRecordRoutes(api: Api, family: Family): void {
+  const { read } = exportOperations(family);
+  api.get(
+    '',
+    read('retrieveDeliveryRecord', 'Retrieve the delivery record of a month', [], {
+      querystring: Type.Object({ month: MonthQuery.month, format }),
+      response: { 200: Document },
+    }),
+    async (request, reply) => {
+      const { context, query } = request;
+      const record = await makeDeliveryRecord(context, reachOf(request), query.month ?? null);
+      return send(reply, `delivery-${record.month}`, record, query.format);
+    },
+  );
+}
+
+const titles: Readonly<Record<string, string>> = {
+  'sluice.erasure.v1': 'Certificate of erasure',
+  'sluice.delivery.v1': 'Delivery record',
+};
+
+/** A document for people to read and to print: all that is signed, and the signature. It needs nothing from elsewhere. */
+export function documentPage(document: SignedDocument): string {
+  const title = titles[String(document.type)] ?? 'Document';
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<style>
+body { font: 0.9rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 0.25rem 0; }
+th, td { border: 1px solid #888; overflow-wrap: anywhere; padding: 0.2rem 0.5rem; text-align: left; vertical-align: top; }
+@media print { body { margin: 0; max-width: none; } }
+</style>
+</head>
+<body>
+<h1>${title}</h1>
+${valueHtml(document)}
+<p>The JSON of this document is signed. Save it, and check it: <code>node sluice-check.mjs FOLDER --document FILE</code>.</p>
+</body>
+</html>
+`;
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function valueHtml(value: unknown): string {
+  if (value === null || value === undefined) return 'none';
+  if (Array.isArray(value)) return listHtml(value);
+  if (!isRecord(value)) return escapeHtml(String(value));
+  const rows = Object.entries(value).map(
+    ([name, one]) => `<tr><th scope="row">${label(name)}</th><td>${valueHtml(one)}</td></tr>`,
+  );
+  return `<table>${rows.join('')}</table>`;
+}
+
+function listHtml(values: readonly unknown[]): string {
+  const [first] = values;
+  if (!isRecord(first)) return values.length === 0 ? 'none' : values.map(valueHtml).join('<br>');
+  const names = Object.keys(first);
+  const head = names.map((name) => `<th scope="col">${label(name)}</th>`).join('');
+  const rows = values.filter(isRecord).map((value) => {
+    const cells = names.map((name) => `<td>${valueHtml(value[name])}</td>`);
+    return `<tr>${cells.join('')}</tr>`;
+  });
+  return `<table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
+}
+
+const label = (name: string): string => escapeHtml(name.replaceAll('_', ' '));
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+};
+const escapeHtml = (text: string): string =>
+  text.replace(/[&<>"]/g, (sign) => entities[sign] ?? '');
+
+const Digest = Text('SHA-256 of its bytes, lower-case hexadecimal.');
 
 const AcknowledgementBody = Type.Object({
   number: Type.Integer({
@@ -37,80 +177,57 @@ const AcknowledgementBody = Type.Object({
 });
 
 const Acknowledged = Nullable(
-  Type.Object(
-    {
-      number: Type.Integer(),
-      sha256: Digest,
-      rows: Type.Integer({ description: 'Rows that the receiver holds.' }),
-      at: Time,
-      rows_of_balance: Nullable(
-        Type.Integer({
-          description:
-            'Rows of `balance.closing` of this statement; null: another statement has its number now.',
-        }),
-      ),
-      difference: Nullable(
-        Type.Integer({
-          description: 'rows - rows_of_balance. Not 0: the receiver has lost or doubled rows.',
-        }),
-      ),
-    },
-    { description: 'The newest acknowledgement of the receiver; null: none yet.' },
-  ),
+  Part('The newest acknowledgement of the receiver; null: none yet.', {
+    number: Type.Integer(),
+    sha256: Digest,
+    rows: Int('Rows that the receiver holds.'),
+    at: Time,
+    rows_of_balance: IntOrNull(
+      'Rows of `balance.closing` of this statement; null: another statement has its number now.',
+    ),
+    difference: IntOrNull('rows - rows_of_balance. Not 0: the receiver has lost or doubled rows.'),
+  }),
 );
 
-const StatementHead = named(
+const StatementHead = Resource(
   'StatementHead',
-  Type.Object(
-    {
-      number: Type.Integer({ description: 'The newest statement; 0 before the first.' }),
-      sha256: Nullable(Digest),
-      made_at: Nullable(Time),
-      put_number: Type.Integer({
-        description: 'The newest statement that is at the destination. The others wait.',
-      }),
-      put_fault: Nullable(
-        Type.String({ description: 'Why the next one could not be put; null: nothing is wrong.' }),
-      ),
-      acknowledged: Acknowledged,
-    },
-    { description: 'The newest statement. Give its number and digest to the checker as --head.' },
-  ),
+  'The newest statement. Give its number and digest to the checker as --head.',
+  {
+    number: Int('The newest statement; 0 before the first.'),
+    sha256: Nullable(Digest),
+    made_at: Nullable(Time),
+    put_number: Int('The newest statement that is at the destination. The others wait.'),
+    put_fault: TextOrNull('Why the next one could not be put; null: nothing is wrong.'),
+    acknowledged: Acknowledged,
+  },
 );
 type StatementHead = Static<typeof StatementHead>;
 
 const Sum = Type.Object({ rows: Type.Integer(), bytes: Type.Integer(), files: Type.Integer() });
 
-const ListedStatementView = named(
+const ListedStatementView = Resource(
   'Statement',
-  Type.Object(
-    {
-      number: Type.Integer(),
-      sha256: Digest,
-      made_at: Time,
-      period_start: Time,
-      period_end: Time,
-      bytes: Type.Integer({ description: 'Its size.' }),
-      begins: Nullable(
-        Type.String({
-          description: 'first, restored or replaced, if a chain begins with it.',
-        }),
-      ),
-      balance: Type.Object(
-        { opening: Sum, delivered: Sum, removed: Sum, erased: Sum, closing: Sum },
-        { description: 'opening + delivered - removed - erased = closing.' },
-      ),
-    },
-    { description: 'A statement of an export; docs/receipts.md describes its bytes.' },
-  ),
+  'A statement of an export; docs/receipts.md describes its bytes.',
+  {
+    number: Type.Integer(),
+    sha256: Digest,
+    made_at: Time,
+    period_start: Time,
+    period_end: Time,
+    bytes: Int('Its size.'),
+    begins: TextOrNull('first, restored or replaced, if a chain begins with it.'),
+    balance: Type.Object(
+      { opening: Sum, delivered: Sum, removed: Sum, erased: Sum, closing: Sum },
+      { description: 'opening + delivered - removed - erased = closing.' },
+    ),
+  },
 );
 
 const Bytes = Type.Unknown({ description: 'The canonical bytes, as docs/receipts.md says.' });
 
-const headView = (head: Head): StatementHead => {
-  const { number, sha256, madeAt, putNumber, putFault, acknowledged, owedRows: owed } = head;
+const headView = ({ acknowledged, owedRows: owed, ...head }: Head): StatementHead => {
   return {
-    ...{ number, sha256, made_at: madeAt, put_number: putNumber, put_fault: putFault },
+    ...inSnakeCase(head),
     acknowledged: acknowledged && {
       ...acknowledged,
       rows_of_balance: owed,
@@ -119,19 +236,8 @@ const headView = (head: Head): StatementHead => {
   };
 };
 
-const statementView = ({ madeAt, periodStart, periodEnd, ...rest }: ListedStatement) => ({
-  ...rest,
-  ...{ made_at: madeAt, period_start: periodStart, period_end: periodEnd },
-});
+const headSummary = 'Retrieve the number and digest of the newest statement';
 
-/** Sends bytes as they are signed. */
-const sendBytes = (reply: Reply, bytes: Buffer) =>
-  reply
-    .type('application/json; charset=utf-8')
-    .serializer((sent) => String(sent))
-    .send(bytes.toString());
-
-/** Signed statements of what was delivered. */
 export function statementRoutes(
   api: Api,
   family: Family,
@@ -148,7 +254,7 @@ export function statementRoutes(
       const page = pageOf(request.query);
       const { id } = batchExportOf(request);
       const listed = await listStatements(request.context.db, id, page);
-      return offsetEnvelope(request, page, listed, statementView);
+      return offsetEnvelope(request, page, listed, inSnakeCase);
     },
   );
   api.post(
@@ -171,20 +277,14 @@ export function statementRoutes(
     }),
     async (request, reply) => {
       const batchExport = batchExportOf(request);
-      const { id } = batchExport;
       await acknowledge(request.context, batchExport, request.body);
       reply.code(201);
-      return headView(await findHead(request.context.db, id));
+      return headView(await findHead(request.context.db, batchExport.id));
     },
   );
   api.get(
     '/:id/statements/head',
-    read(
-      'retrieveStatementHead',
-      'Retrieve the number and digest of the newest statement',
-      ['id'],
-      { response: { 200: Ref(StatementHead) } },
-    ),
+    read('retrieveStatementHead', headSummary, ['id'], { response: { 200: Ref(StatementHead) } }),
     async (request) => headView(await findHead(request.context.db, batchExportOf(request).id)),
   );
   api.get(
@@ -194,9 +294,10 @@ export function statementRoutes(
     }),
     async (request, reply) => {
       const { number } = request.params as unknown as { readonly number: number };
-      const body = await findStatement(request.context.db, batchExportOf(request).id, number);
-      if (body === null) throw notFound();
-      return sendBytes(reply, body) as never;
+      const body = orNotFound(
+        await findStatement(request.context.db, batchExportOf(request).id, number),
+      );
+      return sendText(reply, 'application/json', body.toString());
     },
   );
 }
@@ -216,6 +317,7 @@ export function signingKeyRoutes(api: Api): void {
         response: { 200: Bytes, ...only(400) },
       },
     },
-    async (request, reply) => sendBytes(reply, await readPublicKeys(request.context.db)) as never,
+    async ({ context }, reply) =>
+      sendText(reply, 'application/json', String(await readPublicKeys(context.db))),
   );
 }

@@ -1,11 +1,13 @@
 import type { Static } from 'typebox';
+import { withChanges } from '../../../foundation/domain/export-settings.ts';
 import type { PluginField } from '../../../foundation/domain/plugin.ts';
-import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
-import type { UpdateTransformationInput } from '../../use-cases/transformations/change-config.ts';
-import type { CreateTransformationInput } from '../../use-cases/transformations/create-config.ts';
-import type { Rearrangement } from '../../use-cases/transformations/rearrange-configs.ts';
-import { refuseHostileText } from '../validation/hostile-text.ts';
-import { refuseHostileJson } from '../validation/json-bounds.ts';
+import { invalid, type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import type {
+  CreateTransformationInput,
+  Rearrangement,
+  UpdateTransformationInput,
+} from '../../use-cases/transformations/steps.ts';
+import { refuseHostileJson, refuseHostileText } from '../validation/hostile-json.ts';
 import type {
   CreateTransformationConfig,
   PatchTransformationConfig,
@@ -16,30 +18,22 @@ import type {
 export function createInput(
   body: Static<typeof CreateTransformationConfig>,
 ): CreateTransformationInput {
-  return {
-    plugin: body.plugin,
-    order: body.order,
-    enabled: body.enabled ?? false,
-    config: readConfig(body.config) ?? {},
-    name: body.name || null,
-    description: body.description || null,
-    matchAction: body.match_action ?? null,
-    deleted: body.deleted ?? false,
-  };
+  const { plugin, order } = body;
+  const nothing = { config: {}, name: null, description: null, matchAction: null };
+  const defaults = { plugin, order, enabled: false, deleted: false, ...nothing };
+  return withChanges<CreateTransformationInput>(defaults, changeInput(body));
 }
 
 export function changeInput(
   body: Static<typeof PatchTransformationConfig>,
 ): UpdateTransformationInput {
+  const { match_action: matchAction, config, name, description, ...others } = body;
   return {
-    plugin: body.plugin,
-    order: body.order,
-    enabled: body.enabled,
-    config: readConfig(body.config),
-    name: body.name === '' ? null : body.name,
-    description: body.description === '' ? null : body.description,
-    matchAction: body.match_action,
-    deleted: body.deleted,
+    ...others,
+    config: readConfig(config),
+    name: name === '' ? null : name,
+    description: description === '' ? null : description,
+    matchAction,
   };
 }
 
@@ -55,7 +49,7 @@ export function readConfig(
     return parsed as Record<string, unknown>;
   }
   const detail = 'Must be an object, or the JSON of an object in a string.';
-  throw new Refusal({ code: 'invalid_input', detail, attr: 'config' });
+  throw new Refusal(invalid('config', detail));
 }
 
 function parseJson(text: string): unknown {
@@ -77,7 +71,7 @@ export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
         const detail = 'This is not the id of a transformation config: use a positive number.';
         return { code: 'does_not_exist', detail, attr: `orders__${id}` };
       });
-    if (problems.length > 0) throw new Refusal(...problems);
+    refuseIfAny(problems);
     return { orders: new Map(entries.map(([id, place]) => [Number(id), place])) };
   }
   if (plugin !== undefined && order !== undefined) return { plugin, order };
@@ -85,11 +79,7 @@ export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
   throw new Refusal({ code: 'required', detail: 'Send orders, or plugin and order.', attr });
 }
 
-/**
- * Reads the `config` of a plugin.json as the community publishes it.
- *
- * @returns null for an entry without a key, which is text for a form
- */
+/** Reads the `config` of a plugin.json. @returns null for an entry without a key, a text for a form */
 export function readFields(entries: readonly PublishedField[]): (PluginField | null)[] {
   return entries.map(({ key, name, type = 'string', choices, options, ...entry }) =>
     key === undefined

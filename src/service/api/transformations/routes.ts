@@ -6,23 +6,19 @@ import {
 import {
   changeTransformationConfig,
   checkChange,
-  removeTransformationConfig,
-} from '../../use-cases/transformations/change-config.ts';
-import {
   checkNewStep,
   createTransformationConfig,
-} from '../../use-cases/transformations/create-config.ts';
-import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
-import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
+  rearrangeTransformationConfigs,
+  removeTransformationConfig,
+  startTransformationJob,
+} from '../../use-cases/transformations/steps.ts';
 import { type Api, actorOf, type Request } from '../api.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { PageQuery } from '../lists/schema.ts';
+import { offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { projectFamily, transformationOperations } from '../operations.ts';
-import { Ref } from '../schemas/shapes.ts';
+import { addWarnings } from '../replies.ts';
+import { Ref } from '../shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
-import { addWarnings } from '../warnings.ts';
 import { changeInput, createInput, rearrangement } from './input.ts';
-import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
 import {
   CreateTransformationConfig,
   PatchTransformationConfig,
@@ -32,7 +28,14 @@ import {
   TransformationConfig,
   TransformationPage,
 } from './schema.ts';
-import { transformationConfigView, transformationConfigViews } from './view.ts';
+import {
+  loadTransformationConfig,
+  stepOf,
+  teamOf,
+  transformationConfigView,
+  transformationConfigViews,
+  withPlugins,
+} from './view.ts';
 
 const { read, write } = transformationOperations(
   'Pipeline transformation configs',
@@ -61,10 +64,9 @@ const changedStep = refusesAll({
   },
 });
 
-/** The transformation chain of a project. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function transformationConfigRoutes(api: Api): void {
-  const answer = { 200: Ref(TransformationConfig) };
+  const answer = { response: { 200: Ref(TransformationConfig) } };
 
   api.get(
     '',
@@ -74,18 +76,13 @@ export function transformationConfigRoutes(api: Api): void {
     }),
     async (request) => {
       const page = pageOf(request.query);
-      const { count, results } = await listTransformationConfigs(
-        request.context.db,
-        teamOf(request),
-        page,
-      );
+      const { db } = request.context;
+      const teamId = teamOf(request);
+      const { count, results } = await listTransformationConfigs(db, teamId, page);
       const steps = await withPlugins(request, results);
       const { results: views, plugins } = transformationConfigViews(steps);
       const listed = await offsetEnvelope(request, page, { count, results: views }, (view) => view);
-      const { applying, total, named } = await findChainExports(
-        request.context.db,
-        teamOf(request),
-      );
+      const { applying, total, named } = await findChainExports(db, teamId);
       const appliedBy = { count: applying, exports: total, results: [...named] };
       return { ...listed, plugins, applied_by: appliedBy };
     },
@@ -102,13 +99,9 @@ export function transformationConfigRoutes(api: Api): void {
     },
     async (request, reply) => {
       const input = createInput(request.body);
+      const { context } = request;
       const actor = actorOf(request);
-      const created = await createTransformationConfig(
-        request.context,
-        actor,
-        teamOf(request),
-        input,
-      );
+      const created = await createTransformationConfig(context, actor, teamOf(request), input);
       addWarnings(reply, await idleWarnings(request, created));
       reply.code(201);
       return transformationConfigView(created);
@@ -122,18 +115,14 @@ export function transformationConfigRoutes(api: Api): void {
       response: { 200: Ref(RearrangedConfigs) },
     }),
     async (request) => {
-      const rearranged = rearrangement(request.body);
+      const { body, context } = request;
       const teamId = teamOf(request);
-      const moved = await rearrangeTransformationConfigs(
-        request.context,
-        actorOf(request),
-        teamId,
-        rearranged,
-      );
+      const orders = rearrangement(body);
+      const moved = await rearrangeTransformationConfigs(context, actorOf(request), teamId, orders);
       const [first] = await withPlugins(request, [moved]);
       if (!first) throw new Error('a step is missing');
       const whole = { limit: 1_000, offset: 0 };
-      const chain = await listTransformationConfigs(request.context.db, teamId, whole);
+      const chain = await listTransformationConfigs(context.db, teamId, whole);
       const steps = await withPlugins(request, chain.results);
       return { ...transformationConfigView(first), ...transformationConfigViews(steps) };
     },
@@ -143,7 +132,7 @@ export function transformationConfigRoutes(api: Api): void {
     ['/:id', 'retrieveTransformationConfig', 'Retrieve a step, even if it is marked as deleted'],
     ['/:id/frontend', 'retrieveTransformationConfigFrontend', 'Retrieve a step for a form'],
   ] as const) {
-    api.get(path, read(operation, summary, ['id'], { response: { ...answer } }), async (request) =>
+    api.get(path, read(operation, summary, ['id'], answer), async (request) =>
       transformationConfigView(stepOf(request)),
     );
   }
@@ -153,7 +142,7 @@ export function transformationConfigRoutes(api: Api): void {
     {
       ...write('updateTransformationConfig', 'Update a step', ['id'], {
         body: PatchTransformationConfig,
-        response: { ...answer },
+        ...answer,
       }),
       ...changedStep,
     },
@@ -183,15 +172,14 @@ export function transformationConfigRoutes(api: Api): void {
     '/:id/job',
     write('startTransformationJob', 'Run a job of the step in the background', ['id'], {
       body: StartJob,
-      response: { ...answer },
+      ...answer,
     }),
     async (request) => {
       const { id, teamId } = stepOf(request).step;
-      const { type = 'sample', payload = {} } = request.body.job ?? {};
-      const job = { type, payload };
-      return transformationConfigView(
-        await startTransformationJob(request.context, actorOf(request), teamId, id, job),
-      );
+      const job = { type: 'sample', payload: {}, ...request.body.job };
+      const actor = actorOf(request);
+      const started = await startTransformationJob(request.context, actor, teamId, id, job);
+      return transformationConfigView(started);
     },
   );
 }

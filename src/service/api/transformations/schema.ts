@@ -1,6 +1,17 @@
 import { type Static, Type } from 'typebox';
-import { OffsetPageOf } from '../lists/schema.ts';
-import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
+import { OffsetPageOf } from '../lists.ts';
+import {
+  Flag,
+  Int,
+  Nullable,
+  named,
+  Part,
+  Ref,
+  Resource,
+  Text,
+  TextOrNull,
+  Time,
+} from '../shapes.ts';
 
 const Int32 = { minimum: -2_147_483_648, maximum: 2_147_483_647, format: 'int32' };
 const Id = Type.Integer({ ...Int32, minimum: 1 });
@@ -15,7 +26,7 @@ export const PluginField = Type.Object({
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 400 })),
   type: Type.Optional(Type.Enum(['string', 'choice', 'json'])),
   required: Type.Optional(Type.Boolean()),
-  secret: Type.Optional(Type.Boolean({ description: 'Stored encrypted, masked in answers.' })),
+  secret: Type.Optional(Flag('Stored encrypted, masked in answers.')),
   default: Type.Optional(Nullable(Type.String({ maxLength: 10_000 }))),
   hint: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
   choices: Type.Optional(Type.Array(Type.String({ maxLength: 400 }), { maxItems: 100 })),
@@ -44,32 +55,27 @@ const Settings = Type.Unsafe<Record<string, unknown>>({
   additionalProperties: true,
 });
 
-const Details = Type.Object(
-  {
-    config: Settings,
-    config_schema: Type.Optional(
-      Type.Array(PluginField, {
-        description: 'The settings of the plugin. Absent in lists: plugins has it once.',
-      }),
-    ),
-    plugin_info: Settings,
-    delivery_rate_24h: Nullable(Type.Number()),
-  },
-  { description: 'The fields that are JSON in a string, as objects.' },
-);
+const Details = Part('The fields that are JSON in a string, as objects.', {
+  config: Settings,
+  config_schema: Type.Optional(
+    Type.Array(PluginField, {
+      description: 'The settings of the plugin. Absent in lists: plugins has it once.',
+    }),
+  ),
+  plugin_info: Settings,
+  delivery_rate_24h: Nullable(Type.Number()),
+});
 
 const shape = {
   id: Type.Integer(),
   plugin: Type.Integer(),
   enabled: Type.Boolean(),
   order: Type.Integer(),
-  config: Type.String({ description: 'JSON in a string; secrets are masked.' }),
-  error: Nullable(Type.String({ description: 'The last error of the step; null if it works.' })),
+  config: Text('JSON in a string; secrets are masked.'),
+  error: TextOrNull('The last error of the step; null if it works.'),
   team_id: Type.Integer(),
-  plugin_info: Nullable(Type.String({ description: 'JSON in a string.' })),
-  delivery_rate_24h: Nullable(
-    Type.String({ description: 'Share of rows processed without error in the last 24 hours.' }),
-  ),
+  plugin_info: TextOrNull('JSON in a string.'),
+  delivery_rate_24h: TextOrNull('Share of rows processed without error in the last 24 hours.'),
   created_at: Time,
   updated_at: Time,
   name: Nullable(Type.String()),
@@ -112,17 +118,18 @@ export const TransformationConfig = named(
 );
 export type TransformationConfig = Static<typeof TransformationConfig>;
 
-export const UsedPlugin = Type.Object({
+const usedPlugin = {
   id: Type.Integer(),
   name: Type.String(),
   description: Nullable(Type.String()),
   url: Nullable(Type.String()),
   config_schema: Type.Array(PluginField),
   jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
-});
+};
+const aboutPlugins = 'A transformation plugin. Transformation configs use it.';
 
 const usedPlugins = {
-  plugins: Type.Array(UsedPlugin, {
+  plugins: Type.Array(Type.Object(usedPlugin), {
     description:
       'Each plugin of these steps once, in full. Their plugin_info has its name, description and url.',
   }),
@@ -133,8 +140,8 @@ export const TransformationPage = Type.Object({
   ...usedPlugins,
   applied_by: Type.Object(
     {
-      count: Type.Integer({ description: 'Exports of the project whose transformations is true.' }),
-      exports: Type.Integer({ description: 'All exports of the project.' }),
+      count: Int('Exports of the project whose transformations is true.'),
+      exports: Int('All exports of the project.'),
       results: Type.Array(
         Type.Object({ id: Type.String({ format: 'uuid' }), name: Type.String() }),
         { description: 'The first 10 of those that apply the chain, by name.' },
@@ -147,27 +154,23 @@ export const TransformationPage = Type.Object({
   ),
 });
 
-export const RearrangedConfigs = named(
+export const RearrangedConfigs = Resource(
   'RearrangedTransformationConfigs',
-  Type.Object(
-    {
-      ...shape,
-      results: Type.Array(Ref(TransformationConfig), {
-        description: 'The chain in its order, up to 1 MiB. Get the list for a longer one.',
-      }),
-      ...usedPlugins,
-    },
-    { description: 'The first moved config, and the chain in its order.' },
-  ),
+  'The first moved config, and the chain in its order.',
+  {
+    ...shape,
+    results: Type.Array(Ref(TransformationConfig), {
+      description: 'The chain in its order, up to 1 MiB. Get the list for a longer one.',
+    }),
+    ...usedPlugins,
+  },
 );
 
 const writable = {
   enabled: Type.Optional(Type.Boolean()),
   name: Type.Optional(Nullable(Type.String({ maxLength: 400 }))),
   description: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
-  deleted: Type.Optional(
-    Type.Boolean({ description: 'true also disables the step; false undoes the deletion.' }),
-  ),
+  deleted: Type.Optional(Flag('true also disables the step; false undoes the deletion.')),
   match_action: Type.Optional(Nullable(Type.Integer(Int32))),
   config: Type.Optional(
     Type.Unsafe<string | Record<string, unknown>>({
@@ -211,28 +214,13 @@ export const StartJob = Type.Object({
   ),
 });
 
-export const Plugin = named(
-  'Plugin',
-  Type.Object(
-    {
-      id: Type.Integer(),
-      name: Type.String(),
-      description: Nullable(Type.String()),
-      url: Nullable(Type.String()),
-      config_schema: Type.Array(PluginField),
-      jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
-      built_in: Type.Boolean({ description: 'Shared by all organizations.' }),
-      source: Nullable(
-        Type.String({
-          description: 'JavaScript; null if the plugin is built in, and in the list of a project.',
-        }),
-      ),
-      created_at: Nullable(Time),
-      updated_at: Nullable(Time),
-    },
-    { description: 'A transformation plugin. Transformation configs use it.' },
-  ),
-);
+export const Plugin = Resource('Plugin', aboutPlugins, {
+  ...usedPlugin,
+  built_in: Flag('Shared by all organizations.'),
+  source: TextOrNull('JavaScript; null if the plugin is built in, and in the list of a project.'),
+  created_at: Nullable(Time),
+  updated_at: Nullable(Time),
+});
 export type Plugin = Static<typeof Plugin>;
 
 const pluginFields = {

@@ -1,10 +1,9 @@
 import { type Problem, Refusal, Throttled } from '../../../foundation/domain/problem.ts';
 import type { Reply, Request } from '../api.ts';
-import { refusalOf } from '../hooks/errors.ts';
+import { refusalOf } from '../errors.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The checks of the rest of a body whose schema refuses a part of it. */
 export interface BodyRules {
   /** For required fields that are missing or have a problem. */
   readonly standIns?: Json;
@@ -14,10 +13,7 @@ export interface BodyRules {
   repair?(body: Json, faulty: ReadonlySet<string>): Json;
   /** Fields that cannot be checked without another one, by that one. */
   readonly follow?: Readonly<Record<string, readonly string[]>>;
-  /**
-   * The problems of a body that has passed the schema, but for its destination's config. It may be refused instead: then these are the
-   * problems.
-   */
+  /** The problems of a body that has passed the schema, but for the config of its destination; or it is refused. */
   examine(
     request: Request,
     body: Json,
@@ -25,10 +21,7 @@ export interface BodyRules {
   ): readonly Problem[] | Promise<readonly Problem[]>;
 }
 
-/**
- * Options of a route: a body that its schema refuses is refused with all that the rules find in the rest of it. A form or a file
- * is corrected in one go.
- */
+/** A body that its schema refuses is refused with all that the rules find in the rest of it. */
 export function refusesAll(rules: BodyRules) {
   return {
     attachValidation: true,
@@ -42,7 +35,6 @@ export function refusesAll(rules: BodyRules) {
   };
 }
 
-/** Faults of a body that is refused already. */
 async function everyProblem(
   request: Request,
   reply: Reply,
@@ -86,7 +78,6 @@ export async function withRules<T>(
   }
 }
 
-/** The problems that an examination returns or is refused for. */
 async function problemsOf(examine: () => Promise<readonly Problem[]>): Promise<readonly Problem[]> {
   try {
     return await examine();
@@ -96,7 +87,6 @@ async function problemsOf(examine: () => Promise<readonly Problem[]>): Promise<r
   }
 }
 
-/** One problem per field. */
 function merged({ problems }: Refusal, others: readonly Problem[]): Refusal {
   const named = new Set(problems.map(({ attr }) => attr));
   return new Refusal(...problems, ...others.filter(({ attr }) => !named.has(attr)));

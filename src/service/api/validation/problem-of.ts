@@ -5,8 +5,6 @@ import { remedyOfStruck } from '../../../foundation/domain/struck.ts';
 
 /** One of three letters of a field's name may be wrong, as in `event` or `evnts`. */
 const lettersPerMistake = 3;
-
-/** Maximum problems in an answer. */
 export const mostProblems = 100;
 
 /** Turns schema errors into problems with the contract's codes, one per field. */
@@ -30,10 +28,7 @@ export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown):
   return problemsOf(named, query);
 }
 
-/**
- * If a union failed, drops the errors of its branches and keeps its own. If null is one of two branches, the
- * other branch says what is wrong.
- */
+/** Of a union that failed, its own error stays. If null is one of two branches, the other says what is wrong. */
 function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
   const pathsOf = (chosen: readonly ErrorObject[]) =>
     new Set(chosen.map(({ instancePath }) => instancePath));
@@ -52,7 +47,8 @@ function isNullBranch({ keyword, params, schemaPath }: ErrorObject): boolean {
 
 function problemOf(error: ErrorObject, data: unknown): Problem {
   const { keyword, params, instancePath } = error;
-  const path = instancePath.split('/').slice(1).map(unescapePointer);
+  const tokens = instancePath.split('/').slice(1);
+  const path = tokens.map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
   const value = valueAt(data, path);
   if (keyword === 'required') {
     return problem('required', 'This field is required.', [...path, params.missingProperty]);
@@ -179,8 +175,4 @@ function valueAt(data: unknown, path: readonly string[]): unknown {
     value = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
   }
   return value;
-}
-
-function unescapePointer(token: string): string {
-  return token.replaceAll('~1', '/').replaceAll('~0', '~');
 }

@@ -1,6 +1,5 @@
 import { type DataInterval, describeInterval } from '../../../foundation/domain/time.ts';
-import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
-import { withRange } from '../../scheduling/timeline.ts';
+import type { Transactor } from '../../../state/store/database/database.ts';
 import {
   type Backfill,
   findPassedOver,
@@ -8,21 +7,19 @@ import {
   type PassesOver,
   passesNothing,
 } from '../../../state/store/exports/backfills.ts';
-import type { Sql } from '../../../state/store/database/database.ts';
-import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import type { RunStatements } from '../../../state/store/runs/run-statements.ts';
+import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
+import { withRange } from '../../scheduling/timeline.ts';
 import type { Context } from '../context.ts';
-import { readTimeline } from '../exports/timeline.ts';
+import { noteInLog } from '../exports/activity.ts';
+import { readTimeline } from '../exports/schedule.ts';
 
-/** Intervals checked at a time. */
 const pageSize = 500;
 
 /**
  * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished. If it runs all
  * intervals, it waits at one whose live run began before it was asked for: that run may lack newer rows.
  * Any number of workers may call it at any time, for any backfill.
- *
- * @returns how many runs were created
  */
 export async function advanceBackfill(
   context: Pick<Context, 'db'>,
@@ -64,30 +61,22 @@ async function advancePage(
   const waited = next.findIndex(isWaited);
   const page = waited === -1 ? next : next.slice(0, waited);
   if (next.length === 0) {
-    if (liveRuns === 0) await db.transaction((tx) => endBackfill(tx, backfill));
+    if (liveRuns === 0) await endBackfill(db, backfill);
     return { made: 0, more: false };
   }
+  const starts = page.map(({ start }) => start);
   const passesOver: PassesOver =
     backfill.reprocess === 'all'
       ? passesNothing
-      : await findPassedOver(
-          db,
-          exportId,
-          page.map((interval) => interval.start),
-          backfill.reprocess,
-        );
+      : await findPassedOver(db, exportId, starts, backfill.reprocess);
   const intervals = page.filter((interval) => !passesOver(interval.start));
   const taken = intervals.slice(0, room);
   // Up to the last interval taken if the concurrency is reached, else the whole page.
   const last = (intervals.length > room ? taken.at(-1) : page.at(-1)) ?? null;
   if (last === null) return { made: 0, more: false };
-  const planned = {
-    backfillId,
-    after,
-    plannedTo: last.start,
-    intervals: page.indexOf(last) + 1,
-    runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
-  };
+  const runs = taken.map((interval) => ({ exportId, teamId, interval, backfillId }));
+  const intervalCount = page.indexOf(last) + 1;
+  const planned = { backfillId, after, plannedTo: last.start, intervals: intervalCount, runs };
   const runCount = await statements.planPage(planned);
   // Another worker was faster: look again.
   if (runCount === null) return { made: 0, more: true };
@@ -96,15 +85,11 @@ async function advancePage(
   return { made: runCount, more: runCount < room && !isLast };
 }
 
-async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {
-  if (!(await finishBackfill(tx, backfill.id, 'Completed'))) return;
-  await appendLogEntries(tx, [
-    {
-      teamId: backfill.teamId,
-      exportId: backfill.exportId,
-      runId: null,
-      level: 'INFO',
-      message: `Backfill ${backfill.id} (${describeInterval(backfill.range)}) has ended.`,
-    },
-  ]);
+async function endBackfill(db: Transactor, backfill: Backfill): Promise<void> {
+  const { id, exportId, teamId, range } = backfill;
+  await db.transaction(async (tx) => {
+    if (!(await finishBackfill(tx, id, 'Completed'))) return;
+    const message = `Backfill ${id} (${describeInterval(range)}) has ended.`;
+    await noteInLog(tx, { id: exportId, teamId }, 'INFO', message);
+  });
 }

@@ -1,10 +1,9 @@
-import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
+import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Source } from '../../../rows/sources/source.ts';
 import { type RowChoice, sourceRequestOf } from '../runs/source-request.ts';
 
-/** An interval of a backfill, and what is delivered of it. */
 export interface DeliveredInterval extends DataInterval {
   /** Rows in its current files, rejected ones included. */
   readonly deliveredRows: number;
@@ -12,7 +11,6 @@ export interface DeliveredInterval extends DataInterval {
   readonly deliveredDigest: string | null;
 }
 
-/** The effect of a backfill on an interval. */
 export interface ComparedInterval extends DeliveredInterval {
   /** Null if the source was not asked. */
   readonly rowsNow: number | null;
@@ -20,15 +18,12 @@ export interface ComparedInterval extends DeliveredInterval {
   readonly wouldGo: { readonly rows: number; readonly isExact: boolean } | null;
 }
 
-/** Compares intervals with the source. */
 export interface Comparison {
-  /** In the order of the request. */
   readonly intervals: readonly ComparedInterval[];
   /** The number of omitted intervals with delivered rows, and the reason; null if there are none. */
   readonly leftOut: string | null;
 }
 
-/** Maximum intervals that are looked at. */
 const maxLooks = 200;
 
 /**
@@ -56,16 +51,13 @@ export async function compareRows(
   }
   const omitted = delivered.length - comparedIntervals.size;
   const reason = why ?? `A request looks at up to ${maxLooks} intervals.`;
+  const text = `Intervals with delivered rows that were not compared with the source: ${omitted}. ${reason}`;
   return {
     intervals: intervals.map((interval) => comparedIntervals.get(interval) ?? unseen(interval)),
-    leftOut:
-      omitted === 0
-        ? null
-        : `Intervals with delivered rows that were not compared with the source: ${omitted}. ${reason}`,
+    leftOut: omitted === 0 ? null : text,
   };
 }
 
-/** Without delivered rows none can go. */
 const unseen = (interval: DeliveredInterval): ComparedInterval => ({
   ...interval,
   rowsNow: null,

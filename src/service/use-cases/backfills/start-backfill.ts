@@ -1,17 +1,23 @@
 import type { Reprocess } from '../../../foundation/domain/backfill.ts';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import {
-  notFound,
+  invalid,
+  orNotFound,
   type Problem,
   type ProblemCode,
   Refusal,
   refuseIfAny,
   Throttled,
 } from '../../../foundation/domain/problem.ts';
-import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
-import { describeInterval } from '../../../foundation/domain/time.ts';
-import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
-import type { Timeline } from '../../scheduling/timeline.ts';
+import {
+  type DataInterval,
+  describeInterval,
+  floorInstant,
+  type Instant,
+  inSeconds,
+  toTimestamp,
+} from '../../../foundation/domain/time.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type BackfillOrder,
   countRunningBackfills,
@@ -22,18 +28,19 @@ import {
   type PassesOver,
   passesNothing,
 } from '../../../state/store/exports/backfills.ts';
-import { findChain } from '../../../state/store/transformations/chains.ts';
-import type { Sql } from '../../../state/store/database/database.ts';
 import { lockExport } from '../../../state/store/exports/exports.ts';
-import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import { listCompletedIntervals } from '../../../state/store/intervals/receipts.ts';
+import { listLiveRuns, supersede } from '../../../state/store/intervals/superseded.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
+import { previewIntervals } from '../../scheduling/preview.ts';
+import { boundAtOrBefore, boundBefore, type Timeline } from '../../scheduling/timeline.ts';
 import type { Actor, Context } from '../context.ts';
-import { noteRemoval } from '../exports/activity.ts';
-import { noPast, refusePast } from '../exports/mode.ts';
-import { windowOf } from '../exports/schedule.ts';
+import { noteInLog, noteRemoval } from '../exports/activity.ts';
+import { noPast, refusePast } from '../exports/rules.ts';
+import { readTimeline, windowOf } from '../exports/schedule.ts';
 import type { DeliveredInterval } from './compare-rows.ts';
-import { readTimeline } from '../exports/timeline.ts';
 
 export interface BackfillRequest {
   /** Null: the export's own start_at or end_at. */
@@ -47,7 +54,6 @@ export interface BackfillRequest {
   readonly shownRows?: number | null;
   /** Who asks: a statement names them if rows go. Missing: an operator. */
   readonly actor?: Actor;
-  /** Null: the installation's default. */
   readonly concurrency: number | null;
   /** True if an operator asks: the limit of the project does not count. Default: false. */
   readonly isOfOperator?: boolean;
@@ -60,10 +66,7 @@ export interface StartedBackfill {
   readonly totalRuns: number;
 }
 
-/** Maximum intervals of one backfill. */
 const maxIntervals = 100_000;
-
-/** Maximum backfills of one project at a time. */
 const maxRunningPerTeam = 20;
 
 /** A request for intervals of a range; by default every one, including those already exported. */
@@ -74,11 +77,7 @@ export function wholeRange(
   return { startAt: start, endAt: end, order: 'oldest_first', reprocess, concurrency: null };
 }
 
-/**
- * Records a backfill; its runs follow in the background.
- *
- * @throws Refusal
- */
+/** Records a backfill; its runs follow in the background. @throws Refusal */
 export async function startBackfill(
   context: Context,
   batchExport: BatchExport,
@@ -92,7 +91,7 @@ export async function startBackfill(
   return started;
 }
 
-/** Starts a backfill within the caller's transaction. The caller notifies the workers after the commit. */
+/** Records a backfill within the caller's transaction. The caller notifies the workers after the commit. */
 export async function recordBackfill(
   tx: Sql,
   { policy }: Context,
@@ -100,13 +99,11 @@ export async function recordBackfill(
   request: BackfillRequest,
 ): Promise<StartedBackfill> {
   // The lock makes two requests for one range wait for each other.
-  const row = await lockExport(tx, batchExport.id);
-  if (!row) throw notFound();
+  const row = orNotFound(await lockExport(tx, batchExport.id));
   const { range, timeline } = await readRange(tx, row, request);
 
   for (const running of await findRunningRanges(tx, batchExport.id)) {
-    const overlaps = running.range.start < range.end && range.start < running.range.end;
-    if (overlaps) {
+    if (running.range.start < range.end && range.start < running.range.end) {
       const detail = `Backfill ${running.id} of an overlapping range is running. Cancel it or wait until it ends.`;
       throw new Refusal({ code: 'conflict', detail, attr: null });
     }
@@ -120,13 +117,10 @@ export async function recordBackfill(
   const intervals = countIntervals(timeline, range);
   const passesOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
   const totalRuns = countWanted(timeline, range, passesOver);
+  const { order, reprocess, dropsMissing = false } = request;
   const backfillId = await insertBackfill(tx, {
-    exportId: batchExport.id,
-    teamId: batchExport.teamId,
-    range,
-    order: request.order,
-    reprocess: request.reprocess,
-    dropsMissing: request.dropsMissing ?? false,
+    ...{ exportId: batchExport.id, teamId: batchExport.teamId, range },
+    ...{ order, reprocess, dropsMissing },
     concurrency: request.concurrency ?? policy.backfillConcurrency,
     // The planner takes off those that it passes over.
     totalRuns: totalRuns === 0 ? 0 : intervals,
@@ -136,39 +130,27 @@ export async function recordBackfill(
   }
   if (totalRuns === 0) await finishBackfill(tx, backfillId, 'Completed');
   const what = `Backfill ${backfillId} (${describeInterval(range)})`;
-  await appendLogEntries(tx, [
-    {
-      teamId: batchExport.teamId,
-      exportId: batchExport.id,
-      runId: null,
-      level: 'INFO',
-      message:
-        totalRuns === 0
-          ? `${what} has nothing to export: ${nothingToDo(intervals, request.reprocess)}`
-          : `${what} has started. Intervals: ${intervals}, runs: ${totalRuns}.${request.dropsMissing ? dropsRows : ''}`,
-    },
-  ]);
+  const message =
+    totalRuns === 0
+      ? `${what} has nothing to export: each of its ${intervals} intervals ${hasRun[request.reprocess]}.`
+      : `${what} has started. Intervals: ${intervals}, runs: ${totalRuns}.${request.dropsMissing ? dropsRows : ''}`;
+  await noteInLog(tx, batchExport, 'INFO', message);
   return { backfillId, range, totalRuns };
 }
 
 const dropsRows =
   ' Delivered rows that the source no longer has are removed, because missing_rows is drop.';
 
-function nothingToDo(intervals: number, reprocess: Reprocess): string {
-  const why = {
-    all: 'has a run that is about to begin',
-    failed: 'is exported or has a live run',
-    missing: 'is exported, was never asked for, or has a live run',
-    none: 'has had a run',
-  };
-  return `each of its ${intervals} intervals ${why[reprocess]}.`;
-}
+const hasRun: Readonly<Record<Reprocess, string>> = {
+  all: 'has a run that is about to begin',
+  failed: 'is exported or has a live run',
+  missing: 'is exported, was never asked for, or has a live run',
+  none: 'has had a run',
+};
 
 export interface BackfillPreview {
   readonly range: DataInterval;
-  /** At most the first `previewedIntervals`. */
   readonly intervals: readonly DeliveredInterval[];
-  /** Delivered rows of all intervals that get a run. */
   readonly deliveredRows: number;
   readonly alreadyCompleted: readonly DataInterval[];
   readonly totalRuns: number;
@@ -176,7 +158,6 @@ export interface BackfillPreview {
   readonly skipped: number;
 }
 
-/** Maximum intervals in a preview. */
 const previewedIntervals = 1_000;
 
 /** Plans what `startBackfill` would do; stores nothing. */
@@ -211,12 +192,7 @@ export async function previewBackfill(
 
 const keyOf = ({ start, end }: DataInterval) => `${start} ${end}`;
 
-/** The intervals of a range that get a run. */
-export function countWanted(
-  timeline: Timeline,
-  range: DataInterval,
-  passesOver: PassesOver,
-): number {
+function countWanted(timeline: Timeline, range: DataInterval, passesOver: PassesOver) {
   if (passesOver === passesNothing) return countIntervals(timeline, range);
   let wantedCount = 0;
   for (const { start } of intervalsIn(timeline, range, 'oldest_first')) {
@@ -242,35 +218,24 @@ async function readRange(
   const timeline = await readTimeline(sql, batchExport.id, batchExport.schedule, { start, end });
   const range = widenRange(timeline, { start, end }, now);
   if (!range) {
-    throw fault(
-      'start_at',
-      'The range contains no complete interval yet. Choose an earlier start_at.',
-    );
+    const detail = 'The range contains no complete interval yet. Choose an earlier start_at.';
+    throw new Refusal(invalid('start_at', detail));
   }
   const intervals = countIntervals(timeline, range);
   if (intervals > maxIntervals) {
-    throw fault(
-      'start_at',
-      `The range has ${intervals} intervals; the maximum is ${maxIntervals}. Choose a shorter range, and start the next backfill when this one ends.`,
-    );
+    const detail = `The range has ${intervals} intervals; the maximum is ${maxIntervals}. Choose a shorter range, and start the next backfill when this one ends.`;
+    throw new Refusal(invalid('start_at', detail));
   }
   return { range, timeline };
 }
 
-interface AskedRange {
-  readonly start: Instant | null;
-  readonly end: Instant | null;
-}
-
-/** The bounds of a request; the export's own if it has none. */
-function askedRange({ startAt, endAt }: BatchExport, request: BackfillRequest): AskedRange {
+function askedRange({ startAt, endAt }: BatchExport, request: BackfillRequest) {
   const own = windowOf(startAt, endAt);
   return { start: request.startAt ?? own.startAt, end: request.endAt ?? own.endAt };
 }
 
-/** Returns the problems of the bounds of a request. */
 function rangeProblems(
-  { start, end }: AskedRange,
+  { start, end }: ReturnType<typeof askedRange>,
   request: BackfillRequest,
   now: Instant,
 ): Problem[] {
@@ -292,7 +257,6 @@ function rangeProblems(
   return problems;
 }
 
-/** Everything that is wrong with the bounds of a request. */
 export async function checkBackfill(
   sql: Sql,
   batchExport: BatchExport,
@@ -302,6 +266,80 @@ export async function checkBackfill(
   return rangeProblems(askedRange(batchExport, request), request, await readNow(sql));
 }
 
-function fault(attr: string, detail: string): Refusal {
-  return new Refusal({ code: 'invalid_input', detail, attr });
+type RanNow = { readonly started: StartedBackfill } | { readonly reason: string };
+
+/**
+ * Exports every interval that has ended and has no data, from the start of the export on, as a backfill. Of any mode but append only
+ * the newest one: it has all rows of now, or all changes until now.
+ */
+export async function runNow(context: Context, batchExport: BatchExport): Promise<RanNow> {
+  const { id, mode, schedule, paused, createdAt } = batchExport;
+  const { db } = context;
+  if (paused) {
+    const reason = 'The export is paused. Unpause it: that can export what the pause has missed.';
+    return { reason };
+  }
+  const now = await readNow(db);
+  const { startAt, endAt } = windowOf(batchExport.startAt, batchExport.endAt);
+  if (startAt !== null && startAt >= now) {
+    const at = textOf(startAt);
+    return { reason: `The export starts at ${at}, its start_at. Nothing is due before.` };
+  }
+  const end = Math.min(now, endAt ?? now);
+  const start = mode === 'append' ? (startAt ?? floorInstant(createdAt)) : end - marginMs;
+  const timeline = await readTimeline(db, id, schedule, { start, end });
+  const whole = mode === 'append' ? { start, end } : newestInterval(timeline, end, startAt);
+  const range = whole && whole.start < whole.end ? widenRange(timeline, whole, now) : null;
+  const present = previewIntervals(schedule, now, 1)[0]?.interval.end ?? now;
+  const next =
+    endAt !== null && endAt < present
+      ? `The export ended at ${textOf(endAt)}, its end_at.`
+      : `The present interval ends at ${textOf(present)}, and is exported then.`;
+  if (range === null) return { reason: `No interval has ended yet. ${next}` };
+  const upTo = textOf(range.end);
+  const passesOver = await findPassedOverIn(db, id, range, 'failed');
+  if (countWanted(timeline, range, passesOver) === 0) {
+    const what = mode === 'append' ? 'Every interval up to' : 'The interval that ended at';
+    return { reason: `${what} ${upTo} is exported or has a run. ${next}` };
+  }
+  try {
+    const started = await db.transaction((tx) => begin(tx, context, batchExport, range));
+    if (started === null) {
+      return {
+        reason: `A run is in progress. When it has ended, the interval up to ${upTo} is exported.`,
+      };
+    }
+    context.doorbell.backfillWaiting(started.backfillId);
+    return { started };
+  } catch (error) {
+    const problem = error instanceof Refusal ? error.problems[0] : undefined;
+    if (problem?.code !== 'conflict') throw error;
+    return { reason: problem.detail };
+  }
 }
+
+const marginMs = 20 * 86_400_000;
+
+/** The newest interval that has ended; null if it ended before the export begins. */
+function newestInterval(timeline: Timeline, upTo: Instant, startAt: Instant | null) {
+  const end = boundAtOrBefore(timeline, upTo);
+  return startAt !== null && end <= startAt ? null : { start: boundBefore(timeline, end), end };
+}
+
+async function begin(
+  tx: Sql,
+  context: Context,
+  batchExport: BatchExport,
+  range: DataInterval,
+): Promise<StartedBackfill | null> {
+  const { id: exportId, teamId, mode } = batchExport;
+  if (mode !== 'append') {
+    await lockExport(tx, exportId);
+    if ((await listLiveRuns(tx, [exportId])).length > 0) return null;
+    // It takes the place of the intervals before it that have no data.
+    await supersede(tx, [{ exportId, teamId, run: null, newest: range.end, intervals: [] }]);
+  }
+  return recordBackfill(tx, context, batchExport, wholeRange(range, 'failed'));
+}
+
+const textOf = (at: Instant): string => inSeconds(toTimestamp(at));

@@ -1,5 +1,4 @@
-import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
-import { type Deadline, dueBy, outcomeOf } from '../../scheduling/deadline.ts';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type Checked,
@@ -13,13 +12,12 @@ import {
   storeChecks,
 } from '../../../state/store/healing/deadlines.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
+import { type Deadline, dueBy, outcomeOf } from '../../scheduling/deadline.ts';
 import type { Context } from '../context.ts';
 import { announce, type Concerned, turnOfCode } from '../notifications/announce.ts';
 import { SeparateWork } from '../separate-work.ts';
 
-/** Exports that one call checks at most. */
 const exportsPerCall = 500;
-/** Intervals of one export that one call judges at most. */
 const intervalsPerExport = 100;
 const minuteMs = 60_000;
 
@@ -27,18 +25,14 @@ const minuteMs = 60_000;
  * Judges the deadlines that may have changed their state, and records the events. It costs three statements for all exports
  * together. Any number of workers may call it at once.
  *
- * @returns how many exports were checked
  * @throws what kept exports from being judged, after all others were
  */
 export async function checkDeadlines({ db }: Pick<Context, 'db'>): Promise<number> {
   const judging = new SeparateWork();
   const checks = await db.transaction(async (tx) => {
     const arrived = await noteArrivals(tx);
-    await announce(
-      tx,
-      'interval.delivered_late',
-      arrived.map((one) => ({ ...one, intervals: 1, since: one.dueBy })),
-    );
+    const lateOnes = arrived.map((one) => ({ ...one, intervals: 1, since: one.dueBy }));
+    await announce(tx, 'interval.delivered_late', lateOnes);
     const checked = await lockDueChecks(tx, exportsPerCall);
     if (checked.length > 0) await judge(tx, checked, judging);
     return checked.length;
@@ -47,11 +41,7 @@ export async function checkDeadlines({ db }: Pick<Context, 'db'>): Promise<numbe
   return checks;
 }
 
-async function judge(
-  tx: Sql,
-  checked: readonly CheckedExport[],
-  judging: SeparateWork,
-): Promise<void> {
+async function judge(tx: Sql, checked: readonly CheckedExport[], judging: SeparateWork) {
   const now = await readNow(tx);
   const owed = await listUnjudged(tx, checked, intervalsPerExport);
   const late: LateInterval[] = [];
@@ -72,29 +62,22 @@ async function judge(
     });
   const missed = chosen((one, was) => one.isMissed && !was.wasMissed && one.deliveredAt === null);
   await announce(tx, 'interval.missed', missed);
-  await announce(
-    tx,
-    'interval.delivered_late',
-    chosen((one, was) => one.isMissed && !was.wasMissed && one.deliveredAt !== null),
-  );
-  await announce(
-    tx,
-    'interval.at_risk',
-    chosen((one, was) => !one.isMissed && was.isNew),
-  );
+  const came = chosen((one, was) => one.isMissed && !was.wasMissed && one.deliveredAt !== null);
+  await announce(tx, 'interval.delivered_late', came);
+  const atRisk = chosen((one, was) => !one.isMissed && was.isNew);
+  await announce(tx, 'interval.at_risk', atRisk);
   await storeChecks(tx, checks);
 }
 
-export function deadlineOf({
-  deadlineMinutes,
-  deadlineAt,
-}: Pick<CheckedExport, 'deadlineMinutes' | 'deadlineAt'>): Deadline | null {
-  if (deadlineMinutes !== null) return { minutes: deadlineMinutes, at: null };
-  return deadlineAt === null ? null : { minutes: null, at: deadlineAt };
+type Due = Pick<CheckedExport, 'deadlineMinutes' | 'deadlineAt'>;
+
+function deadlineOf({ deadlineMinutes: minutes, deadlineAt: at }: Due): Deadline | null {
+  if (minutes !== null) return { minutes, at: null };
+  return at === null ? null : { minutes: null, at };
 }
 
 /** Returns how long before its deadline an interval counts as at risk; 0: it never does. */
-export function warnMsOf({ warnMinutes }: Pick<CheckedExport, 'warnMinutes'>): number {
+function warnMsOf({ warnMinutes }: Pick<CheckedExport, 'warnMinutes'>): number {
   return (warnMinutes ?? 0) * minuteMs;
 }
 
@@ -134,7 +117,6 @@ function judgeExport(
   return { late, check: { exportId, judgedTo, nextCheckAt } };
 }
 
-/** Nothing can be judged now. */
 const laterCheck = ({ exportId }: CheckedExport, now: Instant): Checked => ({
   ...{ exportId, judgedTo: null, nextCheckAt: now + 60 * minuteMs },
 });
@@ -158,6 +140,6 @@ function firstLook(
 
 function concernOf(checked: CheckedExport, { code, turn, dueBy: due }: LateInterval): Concerned {
   const { organizationId, teamId, exportId, name } = checked;
-  const since: Timestamp = toTimestamp(due);
+  const since = toTimestamp(due);
   return { organizationId, teamId, exportId, name, intervals: 1, code, turn, since };
 }

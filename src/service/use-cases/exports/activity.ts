@@ -1,34 +1,23 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { type ExportSettings, settingList } from '../../../foundation/domain/export-settings.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type Change,
   type NewActivity,
   newActivity,
   recordActivity,
 } from '../../../state/store/exports/activity.ts';
-import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type BatchExportSettings,
   updateBatchExport,
 } from '../../../state/store/exports/exports.ts';
+import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import type { Actor } from '../context.ts';
 
-type Described = Pick<
-  BatchExport,
-  | 'name'
-  | 'destination'
-  | 'cadence'
-  | 'model'
-  | 'dslQuery'
-  | 'transformations'
-  | 'paused'
-  | 'lastPausedAt'
-  | 'pausedReason'
-  | 'startAt'
-  | 'endAt'
-> &
-  ExportSettings;
+type Described = ExportSettings &
+  Pick<BatchExport, 'name' | 'destination' | 'cadence' | 'model' | 'dslQuery' | 'transformations'> &
+  Pick<BatchExport, 'paused' | 'lastPausedAt' | 'pausedReason' | 'startAt' | 'endAt'>;
 
 const fields: readonly (readonly [string, (batchExport: Described) => unknown])[] = [
   ['name', (e) => e.name],
@@ -51,33 +40,25 @@ const fields: readonly (readonly [string, (batchExport: Described) => unknown])[
 ];
 
 /** The changes between two states of an export. A secret's value is masked. */
-export function changesBetween(before: Described | null, after: Described): Change[] {
+function changesBetween(before: Described | null, after: Described): Change[] {
   const changes: Change[] = fields
     .map(([field, read]) => ({ field, before: before ? read(before) : null, after: read(after) }))
     .filter((change) => !isDeepStrictEqual(change.before, change.after));
   const [sealedBefore, sealedAfter] = [before?.destination.secrets, after.destination.secrets];
   if (!isDeepStrictEqual(sealedBefore ?? null, sealedAfter)) {
     const shown = (box: Buffer | null | undefined) => (box ? '********' : null);
-    changes.push({
-      field: 'destination secrets',
-      before: shown(sealedBefore),
-      after: shown(sealedAfter),
-    });
+    const [was, is] = [shown(sealedBefore), shown(sealedAfter)];
+    changes.push({ field: 'destination secrets', before: was, after: is });
   }
   return changes;
 }
 
-/** The default values of a new export. */
 const presets: Readonly<Record<string, unknown>> = {
   ...{ timezone: 'UTC', offset_day: 0, offset_hour: 0, transformations: false, paused: false },
   ...Object.fromEntries(settingList.map((setting) => [setting.field, setting.default])),
 };
 
-/**
- * The settings of a new export that differ from their defaults.
- *
- * @param usual the config of a destination that says nothing
- */
+/** @param usual the config of a destination that says nothing */
 export function changesOfNew(created: Described, usual: Readonly<Record<string, unknown>>) {
   const { destination } = created;
   const config = Object.fromEntries(
@@ -90,7 +71,6 @@ export function changesOfNew(created: Described, usual: Readonly<Record<string, 
   );
 }
 
-/** Who did what to an export. */
 export function exportActivity(
   actor: Actor,
   action: string,
@@ -100,7 +80,6 @@ export function exportActivity(
   return newActivity(actor, action, 'batch_export', batchExport, changes);
 }
 
-/** Records who did what to an export, in the transaction of the change. */
 export async function recordExportActivity(
   tx: Sql,
   ...activity: Parameters<typeof exportActivity>
@@ -137,4 +116,17 @@ export async function noteRemoval(
   if (actor === undefined) return;
   const change = { field: 'missing_rows', before: null, after: { request, shown } };
   await recordExportActivity(tx, actor, 'missing_rows_dropped', batchExport, [change]);
+}
+
+export async function noteInLog(
+  sql: Sql,
+  { id: exportId, teamId }: Pick<BatchExport, 'id' | 'teamId'>,
+  level: LogLevel,
+  ...messages: readonly string[]
+): Promise<void> {
+  const about = { teamId, exportId, runId: null, level };
+  await appendLogEntries(
+    sql,
+    messages.map((message) => ({ ...about, message })),
+  );
 }

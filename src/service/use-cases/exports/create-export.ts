@@ -2,12 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { ExportSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
-import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { invalid, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
-import { widenRange } from '../../scheduling/backfill-range.ts';
-import { timelineOf } from '../../scheduling/timeline.ts';
-import { type CadenceInput, parseCadence } from '../../scheduling/parse-cadence.ts';
-import { openSchedule } from '../../scheduling/schedule.ts';
 import {
   joinTransaction,
   type Sql,
@@ -19,18 +15,27 @@ import {
   holdCreations,
 } from '../../../state/store/exports/exports.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
+import { widenRange } from '../../scheduling/backfill-range.ts';
+import { type CadenceInput, parseCadence } from '../../scheduling/parse-cadence.ts';
+import { openSchedule } from '../../scheduling/schedule.ts';
+import { timelineOf } from '../../scheduling/timeline.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesOfNew, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
-import { changeFilters } from './filters.ts';
-import { checkDeadline } from './deadline.ts';
-import { checkKeys, checkMode, noPast } from './mode.ts';
-import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
+import {
+  changeFilters,
+  checkCsvArrays,
+  checkDeadline,
+  checkEventFilters,
+  checkKeys,
+  checkMode,
+  type ExportRules,
+  noPast,
+} from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
 type StoredAsGiven = 'name' | 'model' | 'dslQuery' | 'filters' | 'transformations' | 'paused';
-/** The fields of an export that a request sets as they are stored. */
 export type ExportFields = Pick<BatchExport, StoredAsGiven | 'lastPausedAt' | 'startAt' | 'endAt'>;
 
 export interface CreateExportInput extends ExportSettings, CadenceInput, ExportFields {
@@ -44,11 +49,9 @@ export interface CreateExportInput extends ExportSettings, CadenceInput, ExportF
 
 export interface CreatedExport {
   readonly batchExport: BatchExport;
-  /** Null if nothing is backfilled. */
   readonly backfillId: string | null;
 }
 
-/** Every problem of a new export, and what was found on the way. */
 export function examineNewExport(
   { policy }: Pick<Context, 'policy'>,
   rules: ExportRules,
@@ -108,12 +111,7 @@ export async function createExport(
     const now = await readNow(db);
     const newExport = {
       ...input,
-      id,
-      teamId,
-      cadence,
-      destination,
-      dslQuery,
-      filters,
+      ...{ id, teamId, cadence, destination, dslQuery, filters },
       querySchema: query?.ok ? query.schema : null,
       lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
       pausedReason: null,
@@ -122,7 +120,10 @@ export async function createExport(
     };
     const activity = exportActivity(actor, 'created', newExport, changesOfNew(newExport, usual));
     const batchExport = await createBatchExport(db, maxExportsPerProject, newExport, activity);
-    if (!batchExport) throw new Refusal(tooManyExports(maxExportsPerProject));
+    if (!batchExport) {
+      const detail = `The project has ${maxExportsPerProject} exports, the maximum. Delete one, or use another project.`;
+      throw new Refusal(invalid(null, detail));
+    }
     const backfillId = input.backfill ? await backfillThePast(db, context, batchExport, now) : null;
     return { batchExport, backfillId };
   };
@@ -136,32 +137,15 @@ export async function createExport(
 export async function refuseTakenName(sql: Sql, teamId: number, name: string): Promise<void> {
   const id = await findExportNamed(sql, teamId, name);
   if (id === null) return;
-  throw new Refusal({
-    code: 'conflict',
-    detail: `The project has an export of this name: ${id}. Update it, or choose another name. With unique_name false, names may repeat.`,
-    attr: 'name',
-  });
+  const detail = `The project has an export of this name: ${id}. Update it, or choose another name. With unique_name false, names may repeat.`;
+  throw new Refusal({ code: 'conflict', detail, attr: 'name' });
 }
 
-const backfillNeedsStart: Problem = {
-  code: 'required',
-  detail: 'backfill needs start_at. Enter the time to begin at.',
-  attr: 'start_at',
-};
-
-const tooManyExports = (maximum: number): Problem => ({
-  code: 'invalid_input',
-  detail: `The project has ${maximum} exports, the maximum. Delete one, or use another project.`,
-  attr: null,
-});
+const startText = 'backfill needs start_at. Enter the time to begin at.';
+const backfillNeedsStart: Problem = { code: 'required', detail: startText, attr: 'start_at' };
 
 /** Backfills from start_at to now; does nothing if this contains no complete interval. */
-async function backfillThePast(
-  tx: Sql,
-  context: Context,
-  batchExport: BatchExport,
-  now: Instant,
-): Promise<string | null> {
+async function backfillThePast(tx: Sql, context: Context, batchExport: BatchExport, now: Instant) {
   const { startAt, endAt: ownEnd } = windowOf(batchExport.startAt, batchExport.endAt);
   const endAt = Math.min(now, ownEnd ?? now);
   if (startAt === null || startAt >= endAt) return null;

@@ -1,22 +1,29 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { Cadence } from '../../../foundation/domain/cadence.ts';
+import {
+  type Changes,
+  type ExportMode,
+  type ExportSettings,
+  exportSettings,
+} from '../../../foundation/domain/export-settings.ts';
 import {
   type DestinationConfig,
   readFileSettings,
 } from '../../../foundation/domain/file-settings.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
-import type { Problem } from '../../../foundation/domain/problem.ts';
+import { invalid, type Problem, problemsIn, Refusal } from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
+import { isLocal } from '../../scheduling/boundary.ts';
 
-export interface CheckedConfig {
+interface CheckedConfig {
   /** Every fault; attributes begin with `destination__config`. */
   readonly problems: readonly Problem[];
-  /** The config with defaults for absent properties. */
   readonly config: DestinationConfig;
 }
 
 /** The checks of an export's parts by connectors and query. The composition root provides it. */
 export interface ExportRules {
-  /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly destinationTypes: readonly string[];
   /**
@@ -34,11 +41,7 @@ export interface ExportRules {
   keyIdProperty(type: string): string | null;
   /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
   ownProperties(type: string): readonly string[];
-  /**
-   * The schema of a query, or its problems.
-   *
-   * @param transformed whether its SELECT list is applied to rows that transformations changed
-   */
+  /** @param transformed whether its SELECT list is applied to rows that transformations changed */
   checkQuery(
     dslQuery: string,
     model: string,
@@ -63,60 +66,54 @@ export interface ExportRules {
 }
 
 /** Why an export has no query to check: its model was removed from the models file after it was created. */
-export const modelGone = (name: string): Problem => ({
-  code: 'invalid_input',
-  detail: `This installation no longer has the model ${name}. Ask your operator to add it to MODELS_FILE again, or create an export of another model.`,
-  attr: 'model',
-});
+export function modelGone(name: string): Problem {
+  const detail = `This installation no longer has the model ${name}. Ask your operator to add it to MODELS_FILE again, or create an export of another model.`;
+  return invalid('model', detail);
+}
+
+/** @returns a problem if a request says another value of a field that cannot change */
+export function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
+  const detail = `This field cannot change: leave it out or send "${current}".`;
+  return problemsIn([said !== undefined && said !== current, attr, detail]);
+}
 
 /** Refuses PostgreSQL's form of arrays for rows that go through a chain, whose steps read JSON. */
 export function checkCsvArrays(
   transformations: boolean,
   config: DestinationConfig,
 ): readonly Problem[] {
-  if (!transformations || readFileSettings(config).csvArrays === 'json') return [];
-  return [
-    {
-      code: 'invalid_input',
-      detail:
-        'Not possible with transformations. Set csv_arrays to json, or transformations to false.',
-      attr: 'destination__config__csv_arrays',
-    },
-  ];
+  const isWrong = transformations && readFileSettings(config).csvArrays !== 'json';
+  const detail =
+    'Not possible with transformations. Set csv_arrays to json, or transformations to false.';
+  return problemsIn([isWrong, 'destination__config__csv_arrays', detail]);
 }
 
-/**
- * Refuses what would leave a table behind that no commit goes on with, or would begin one without the files of
- * before.
- */
+/** Refuses what would leave a table behind that no commit goes on with, or would begin one without the files of before. */
 export function checkTableStays(
   before: DestinationConfig,
   after: DestinationConfig,
   hasMoved: boolean,
 ): readonly Problem[] {
   const [was, is] = [readFileSettings(before), readFileSettings(after)];
-  const fixed = (name: string, detail: string): Problem => ({
-    code: 'invalid_input',
-    detail: `${detail} Leave it as it is, or create an export with another prefix.`,
-    attr: `destination__config__${name}`,
-  });
-  if (was.tableFormat !== is.tableFormat) {
-    return [fixed('table_format', 'table_format cannot change.')];
-  }
+  const fixed = (name: string, isOther: boolean, detail: string) =>
+    problemsIn([
+      isOther,
+      `destination__config__${name}`,
+      `${detail} Leave it as it is, or create an export with another prefix.`,
+    ]);
+  const isOtherFormat = was.tableFormat !== is.tableFormat;
+  if (isOtherFormat) return fixed('table_format', true, 'table_format cannot change.');
   if (is.tableFormat === null) return [];
-  if (!isDeepStrictEqual(was.decimalColumns, is.decimalColumns)) {
-    return [fixed('decimal_columns', 'Columns of an Iceberg table keep their types.')];
-  }
-  if (was.timeAs !== is.timeAs) {
-    return [fixed('time_as', 'Columns of an Iceberg table keep their types.')];
-  }
+  const keepTypes = 'Columns of an Iceberg table keep their types.';
   const moved = 'An Iceberg table cannot move to another';
+  const isOtherDecimal = !isDeepStrictEqual(was.decimalColumns, is.decimalColumns);
+  if (isOtherDecimal) return fixed('decimal_columns', true, keepTypes);
+  if (was.timeAs !== is.timeAs) return fixed('time_as', true, keepTypes);
+  const isRenamed = was.fileName !== is.fileName;
   return [
-    ...(was.prefix === is.prefix ? [] : [fixed('prefix', `${moved} prefix.`)]),
-    ...(was.fileName === is.fileName
-      ? []
-      : [fixed('file_name', 'Files of an Iceberg table keep their names.')]),
-    ...(hasMoved ? [fixed('bucket_name', `${moved} bucket or endpoint.`)] : []),
+    ...fixed('prefix', was.prefix !== is.prefix, `${moved} prefix.`),
+    ...fixed('file_name', isRenamed, 'Files of an Iceberg table keep their names.'),
+    ...fixed('bucket_name', hasMoved, `${moved} bucket or endpoint.`),
   ];
 }
 
@@ -129,12 +126,145 @@ export function checkEventFilters(
   const model = rules.models.find(({ name }) => name === modelName);
   if (!model || model.eventColumn !== null) return [];
   const { includeEvents, excludeEvents } = readFileSettings(config);
-  return [
-    ...(includeEvents ? ['include_events'] : []),
-    ...(excludeEvents ? ['exclude_events'] : []),
-  ].map((filter) => ({
-    code: 'invalid_input',
-    detail: `The model ${modelName} has no event column. Remove ${filter}.`,
-    attr: `destination__config__${filter}`,
-  }));
+  const detail = `The model ${modelName} has no event column. Remove`;
+  return problemsIn(
+    [includeEvents !== null, 'destination__config__include_events', `${detail} include_events.`],
+    [excludeEvents !== null, 'destination__config__exclude_events', `${detail} exclude_events.`],
+  );
+}
+
+type Query = Pick<BatchExport, 'model' | 'dslQuery' | 'filters'>;
+
+/**
+ * The query of an export with the conditions of its filters, after a change. Filters that the request does not mention stay,
+ * and a new query gets their conditions. Without filters an unchanged query loses their conditions, and a new one is as it was sent.
+ */
+export function changeFilters(
+  { applyFilters, models }: Pick<ExportRules, 'applyFilters' | 'models'>,
+  before: Query,
+  { dslQuery: given, filters }: Changes<Omit<Query, 'model'>>,
+): Omit<Query, 'model'> & { readonly problems: readonly Problem[] } {
+  const dslQuery = given === undefined ? before.dslQuery : given;
+  const unchanged = { dslQuery, filters: before.filters, problems: [] };
+  const isNone = filters === undefined || filters === null || filters.length === 0;
+  if (isNone && before.filters === null) return unchanged;
+  const model = models.find(({ name }) => name === before.model);
+  if (!model) return { ...unchanged, problems: [modelGone(before.model)] };
+  const after = filters === undefined ? before.filters : isNone ? null : filters;
+  const isNew = given !== undefined && given !== before.dslQuery;
+  if (isNew && after === null) return { dslQuery, filters: null, problems: [] };
+  const gone = filters === undefined ? [] : (before.filters ?? []);
+  const changed = applyFilters(dslQuery, gone, after ?? [], model);
+  return changed.ok
+    ? { dslQuery: changed.dslQuery, filters: after, problems: [] }
+    : { ...unchanged, problems: changed.problems };
+}
+
+interface Moded
+  extends Pick<ExportSettings, 'mode' | 'keepSnapshots' | 'lookBackHours' | 'newBase'> {
+  readonly model: string;
+  readonly config: DestinationConfig;
+}
+
+export function checkMode(
+  rules: Pick<ExportRules, 'models'>,
+  { mode, keepSnapshots, lookBackHours, newBase, model, config }: Moded,
+): Problem[] {
+  const declared = rules.models.find(({ name }) => name === model);
+  const { keepSnapshots: usual, newBase: firstBase } = exportSettings;
+  const keepsOthers = keepSnapshots !== usual.default && keepSnapshots !== null;
+  const remedy = 'Send mode snapshot, or ask your operator to name the column in MODELS_FILE.';
+  return problemsIn(
+    [
+      mode === 'changes' && !declared?.changes,
+      'mode',
+      `The model ${model} has no version_column, so nothing says which rows changed. ${remedy}`,
+    ],
+    [
+      mode !== 'changes' && newBase !== firstBase.default,
+      'new_base',
+      'new_base is for mode changes. Leave it out.',
+    ],
+    [
+      mode === 'append' && declared?.intervalColumn === null,
+      'mode',
+      `The model ${model} has no interval_column, so nothing says when a row arrived. ${remedy}`,
+    ],
+    [
+      mode !== 'snapshot' && keepsOthers,
+      'keep_snapshots',
+      'keep_snapshots is for mode snapshot. Leave it out.',
+    ],
+    [
+      mode !== 'append' && lookBackHours !== null,
+      'look_back_hours',
+      `look_back_hours is for mode append. With mode ${mode}, the next run has what came late. Leave it out.`,
+    ],
+    [
+      mode !== 'append' && !readFileSettings(config).writesManifest,
+      'destination__config__manifest',
+      `Mode ${mode} needs a manifest, which says what the files are. Set manifest to true.`,
+    ],
+  );
+}
+
+/** Finds the fault of a query of mode changes: readers apply changes by key. */
+export function checkKeys(mode: ExportMode, missingKeys: readonly string[]): Problem[] {
+  const isWrong = mode === 'changes' && missingKeys.length > 0;
+  const detail = `With mode changes, readers apply rows by their key. Add ${missingKeys.join(', ')} to the SELECT list, as it is.`;
+  return problemsIn([isWrong, 'dsl_query', detail]);
+}
+
+/** Refuses what makes runs of the past. @throws Refusal if the mode has none */
+export function refusePast(mode: ExportMode, attr: string | null): void {
+  if (mode !== 'append') throw new Refusal(noPast(mode, attr));
+}
+
+export function noPast(mode: ExportMode, attr: string | null): Problem {
+  const detail = `An export of mode ${mode} has no past: the source has only its present rows, which the next tick exports. ${mode === 'changes' ? 'To get all rows again, raise new_base.' : 'To export now, retry the newest run.'}`;
+  return invalid(attr, detail);
+}
+
+type DeadlineSettings = Pick<BatchExport, 'deadlineMinutes' | 'deadlineAt' | 'warnMinutes'>;
+
+/** Returns the problems of a deadline. @param cadence null: it has problems of its own */
+export function checkDeadline(
+  { deadlineMinutes, deadlineAt, warnMinutes }: DeadlineSettings,
+  cadence: Cadence | null,
+): Problem[] {
+  return problemsIn(
+    [
+      deadlineMinutes !== null && deadlineAt !== null,
+      'deadline_at',
+      'Send deadline_minutes or deadline_at, not both. null removes the other one.',
+    ],
+    [
+      deadlineAt !== null && cadence !== null && !isLocal(cadence),
+      'deadline_at',
+      `deadline_at is for the intervals day and week. For ${cadence?.interval}, use deadline_minutes.`,
+    ],
+    [
+      warnMinutes !== null && deadlineMinutes === null && deadlineAt === null,
+      'warn_minutes',
+      'warn_minutes needs deadline_minutes or deadline_at. Set one of them, or send null.',
+    ],
+  );
+}
+
+/** The deadline after a change. One kind that is set replaces the other kind, and without a deadline there is no warning. */
+export function changeDeadline(
+  before: DeadlineSettings,
+  change: { readonly [Name in keyof DeadlineSettings]?: DeadlineSettings[Name] | undefined },
+): DeadlineSettings {
+  const { deadlineMinutes, deadlineAt, warnMinutes } = change;
+  const minutes = deadlineMinutes ?? null;
+  const at = deadlineAt ?? null;
+  const after = {
+    deadlineMinutes:
+      deadlineMinutes === undefined ? (at === null ? before.deadlineMinutes : null) : minutes,
+    deadlineAt: deadlineAt === undefined ? (minutes === null ? before.deadlineAt : null) : at,
+  };
+  const hasDeadline = after.deadlineMinutes !== null || after.deadlineAt !== null;
+  const previousMinutes = hasDeadline ? before.warnMinutes : null;
+  return { ...after, warnMinutes: warnMinutes === undefined ? previousMinutes : warnMinutes };
 }

@@ -1,39 +1,47 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import type { Cadence } from '../../../foundation/domain/cadence.ts';
 import { type Changes, changeSettings } from '../../../foundation/domain/export-settings.ts';
-import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
-import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { invalid, orNotFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
-import { type CadenceInput, parseCadence } from '../../scheduling/parse-cadence.ts';
-import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
-import { hasRuns, lockExportNow } from '../../../state/store/exports/exports.ts';
+import {
+  hasRuns,
+  lockExport,
+  lockExportNow,
+  markBatchExportDeleted,
+} from '../../../state/store/exports/exports.ts';
 import {
   listFormerDestinations,
   retireDestination,
   returnToPlace,
 } from '../../../state/store/files/former-destinations.ts';
 import { healFailed, healNow } from '../../../state/store/healing/healing.ts';
+import { type CadenceInput, parseCadence } from '../../scheduling/parse-cadence.ts';
+import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
 import type { Actor, Context } from '../context.ts';
-import { changeExport } from './activity.ts';
-import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
+import { cancelLiveWork } from '../runs/cancel-work.ts';
+import { changeExport, recordExportActivity } from './activity.ts';
 import type { ExportFields } from './create-export.ts';
-import { changeFilters } from './filters.ts';
-import { changeDeadline, checkDeadline } from './deadline.ts';
-import { checkKeys, checkMode, modeIsFixed } from './mode.ts';
-import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
+import { type ChangedDestination, changeConfig, sealDestination } from './destination.ts';
+import {
+  changeDeadline,
+  changeFilters,
+  checkCsvArrays,
+  checkDeadline,
+  checkEventFilters,
+  checkFixed,
+  checkKeys,
+  checkMode,
+  checkTableStays,
+  type ExportRules,
+} from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
-/** The changes of a request; an undefined field keeps its value. */
 export interface UpdateExportInput extends Changes<ExportFields>, CadenceInput {
-  readonly destination?:
-    | { readonly type?: string | undefined; readonly config?: DestinationConfig | undefined }
-    | undefined;
+  readonly destination?: ChangedDestination | undefined;
   readonly settings?: Parameters<typeof changeSettings>[1] | undefined;
 }
 
-/** Every problem of a change, and what was found on the way. */
 export function examineChange(
   context: Pick<Context, 'policy' | 'secrets'>,
   rules: ExportRules,
@@ -51,11 +59,7 @@ export function examineChange(
     ...destination.problems,
     ...(parsed.ok ? [] : parsed.problems),
     ...checkFixed('model', before.model, input.model),
-    ...checkMode(rules, {
-      ...settings,
-      model: before.model,
-      config: destination.value.config,
-    }),
+    ...checkMode(rules, { ...settings, model: before.model, config: destination.value.config }),
     ...checkDeadline(settings, parsed.ok ? parsed.cadence : null),
     ...checkWindow(startAt, endAt),
     ...query.problems,
@@ -73,17 +77,17 @@ export async function updateExport(
   input: UpdateExportInput,
 ): Promise<BatchExport> {
   return context.db.transaction(async (tx) => {
-    const locked = await lockExportNow(tx, id);
-    if (!locked) throw notFound();
-    const { batchExport: before, now } = locked;
+    const { batchExport: before, now } = orNotFound(await lockExportNow(tx, id));
     const examined = examineChange(context, rules, before, input);
     const { parsed, destination, query, startAt, endAt, settings, problems } = examined;
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (settings.mode !== before.mode && (await hasRuns(tx, id))) {
-      throw new Refusal(modeIsFixed(before.mode));
+      // Its files would be read by another rule.
+      const detail = `The export has had runs, so its mode stays ${before.mode}. Leave mode out, or create another export with its own prefix.`;
+      throw new Refusal(invalid('mode', detail));
     }
-    if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
+    await moveIfElsewhere(tx, rules, before, destination.value);
     const paused = input.paused ?? before.paused;
     // As in pauseExport, a person takes over a pause that Sluice made.
     const isKept = paused === before.paused && input.paused !== true;
@@ -104,40 +108,29 @@ export async function updateExport(
       ...settings,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     };
-    if (mayFix(before, after)) await healNow(tx, id);
-    if (after.healForHours > before.healForHours) {
-      await healFailed(tx, id, after.healForHours);
-    }
+    const isFixed = fixingFields.some((name) => !isDeepStrictEqual(before[name], after[name]));
+    if (isFixed) await healNow(tx, id);
+    if (after.healForHours > before.healForHours) await healFailed(tx, id, after.healForHours);
     return changeExport(tx, actor, 'updated', before, after);
   });
 }
 
-type Changeable = Pick<BatchExport, 'destination' | 'dslQuery' | 'filters' | 'transformations'>;
+/** Fields whose change can end what the runs of an export failed with. */
+const fixingFields = ['destination', 'dslQuery', 'filters', 'transformations'] as const;
 
-/** Says whether a change of an export can end what its runs failed with. */
-function mayFix(before: Changeable, after: Changeable): boolean {
-  const names = ['destination', 'dslQuery', 'filters', 'transformations'] as const;
-  return names.some((name) => !isDeepStrictEqual(before[name], after[name]));
-}
-
-/** If the place changed, open uploads must be aborted at the former place. */
-function hasMoved(
-  rules: ExportRules,
-  { destination }: BatchExport,
-  { type, config }: BatchExport['destination'],
-): boolean {
-  if (config === destination.config) return false;
-  return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
-}
-
-/** If the export returns to a former place, the files there are its current files again. */
-async function move(
+/**
+ * If the place changed, open uploads must be aborted at the former place. If the export returns to a former place, the files there
+ * are its current files again.
+ */
+async function moveIfElsewhere(
   tx: Sql,
   rules: ExportRules,
-  id: string,
+  { id, destination: before }: BatchExport,
   { type, config }: BatchExport['destination'],
 ): Promise<void> {
+  if (config === before.config) return;
   const place = rules.placeOf(type, config);
+  if (rules.placeOf(type, before.config) === place) return;
   const former = await listFormerDestinations(tx, id);
   const versions = former
     .filter((left) => rules.placeOf(type, left.config) === place)
@@ -158,12 +151,7 @@ function lastPausedAtAfter(
 
 function changeSchedule(
   before: BatchExport,
-  settings: {
-    cadence: Cadence;
-    paused: boolean;
-    startAt: Timestamp | null;
-    endAt: Timestamp | null;
-  },
+  settings: Pick<BatchExport, 'cadence' | 'paused' | 'startAt' | 'endAt'>,
   now: Instant,
 ) {
   const recast = changeCadence(before.schedule, settings.cadence, now);
@@ -183,12 +171,9 @@ function changeDestination(
   if (input.destination?.config === undefined) {
     return { value: before.destination, problems: fixed };
   }
-  const change = input.destination.config;
-  const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
-  const missing = isDamaged ? askForSecrets(rules, type, change) : [];
+  const changed = changeConfig(context.secrets, rules, before, input.destination.config);
+  const { current, merged, checked, missing, isDamaged } = changed;
   if (missing.length > 0) return { value: before.destination, problems: [...fixed, ...missing] };
-  const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId);
-  const checked = rules.checkDestination(type, merged);
   const { config } = checked;
   const hasLeft = leavesPlace(rules, before.destination, checked);
   const problems = [
@@ -202,10 +187,8 @@ function changeDestination(
   const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);
   const keepsSecrets = !isDamaged && rules.secretProperties(type).every(isKept);
   // The same secret encrypted again would look like a change.
-  return {
-    value: keepsSecrets ? { ...sealed, secrets: before.destination.secrets } : sealed,
-    problems,
-  };
+  const { secrets } = keepsSecrets ? before.destination : sealed;
+  return { value: { ...sealed, secrets }, problems };
 }
 
 /** Says whether the files of a changed config would be elsewhere. A property that is refused counts as it was. */
@@ -229,28 +212,27 @@ function changeQuery(
 ): Pick<BatchExport, 'dslQuery' | 'filters' | 'querySchema'> & { problems: readonly Problem[] } {
   const { transformations = before.transformations } = input;
   const { mode = before.mode } = input.settings ?? {};
-  const isSame =
+  const changed = { ...changeFilters(rules, before, input), querySchema: before.querySchema };
+  const { dslQuery, problems } = changed;
+  const isKept =
     input.dslQuery === undefined &&
     transformations === before.transformations &&
-    mode === before.mode;
-  const { dslQuery, filters, problems } = changeFilters(rules, before, input);
-  const { querySchema } = before;
-  if (problems.length > 0) return { dslQuery, filters, querySchema, problems };
-  const isKept = isSame && dslQuery === before.dslQuery;
-  if (isKept) return { dslQuery, filters, querySchema, problems };
-  if (dslQuery === null) return { dslQuery, filters, querySchema: null, problems };
+    mode === before.mode &&
+    dslQuery === before.dslQuery;
+  if (problems.length > 0 || isKept) return changed;
+  if (dslQuery === null) return { ...changed, querySchema: null };
   const checked = rules.checkQuery(dslQuery, before.model, transformations);
-  return checked.ok
-    ? {
-        ...{ dslQuery, filters, querySchema: checked.schema },
-        problems: checkKeys(mode, checked.missingKeys),
-      }
-    : { dslQuery, filters, querySchema, problems: checked.problems };
+  if (!checked.ok) return { ...changed, problems: checked.problems };
+  const keyProblems = checkKeys(mode, checked.missingKeys);
+  return { ...changed, querySchema: checked.schema, problems: keyProblems };
 }
 
-/** @returns a problem if a request says another value of a field that cannot change */
-export function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
-  if (said === undefined || said === current) return [];
-  const detail = `This field cannot change: leave it out or send "${current}".`;
-  return [{ code: 'invalid_input', detail, attr }];
+/** Marks an export as deleted and cancels its live work. It never runs again; its records stay for audit. */
+export async function deleteExport(context: Context, actor: Actor, id: string): Promise<void> {
+  return context.db.transaction(async (tx) => {
+    const batchExport = orNotFound(await lockExport(tx, id));
+    await markBatchExportDeleted(tx, id);
+    await cancelLiveWork(tx, id);
+    await recordExportActivity(tx, actor, 'deleted', batchExport, []);
+  });
 }

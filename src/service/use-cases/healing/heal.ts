@@ -1,40 +1,33 @@
-import { intervalsIn } from '../../scheduling/backfill-range.ts';
-import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
-import { newestGate, unpause } from '../../scheduling/schedule.ts';
+import { endPause, lockExportNow } from '../../../state/store/exports/exports.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import {
   listNewlyHeldUp,
   noteAnnounced,
   takeOver,
 } from '../../../state/store/healing/announced.ts';
-import { endPause, lockExportNow } from '../../../state/store/exports/exports.ts';
 import {
   endExpired,
   findHealedPauses,
   healMissed,
+  healNow,
   makeHealingRuns,
 } from '../../../state/store/healing/healing.ts';
-import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import { supersede } from '../../../state/store/intervals/superseded.ts';
+import { intervalsIn } from '../../scheduling/backfill-range.ts';
+import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
+import { newestGate, unpause } from '../../scheduling/schedule.ts';
 import type { Context } from '../context.ts';
-import { readTimeline } from '../exports/timeline.ts';
+import { noteInLog } from '../exports/activity.ts';
+import { readTimeline } from '../exports/schedule.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';
 import { doEach } from '../separate-work.ts';
 
-/** Runs that one call makes at most. */
+/** What one call makes, ends and announces at most. */
 const runsPerCall = 2_000;
-
-/** Exports whose pause one call ends at most. */
 const pausesPerCall = 50;
-
-/** Exports that one call announces at most. */
 const announcedPerCall = 1_000;
 
-/**
- * Heals what can be healed now: makes runs for intervals without data, and ends pauses that only Sluice made. Any number of workers
- * may call it at once.
- *
- * @returns how many runs were made
- */
+/** Makes runs for intervals without data, and ends pauses that only Sluice made. Any worker may call it at any time. */
 export async function heal(context: Context): Promise<number> {
   const { db, policy } = context;
   let runCount = 0;
@@ -92,7 +85,7 @@ async function endPauseOf({ db }: Context, exportId: string): Promise<void> {
     }
     await healMissed(tx, exportId, due);
     const message = `The cause of the pause is over, so Sluice has unpaused the export. Intervals that were missed in the pause and run now: ${due.length}.`;
-    await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'INFO', message }]);
+    await noteInLog(tx, batchExport, 'INFO', message);
   });
 }
 
@@ -107,4 +100,9 @@ async function logExpired({ db }: Context): Promise<void> {
       })),
     );
   });
+}
+
+/** The stored destination of an export has passed a test: what held the export up may be over. */
+export async function notePassedTest({ db }: Pick<Context, 'db'>, exportId: string): Promise<void> {
+  await healNow(db, exportId);
 }

@@ -1,6 +1,6 @@
-import { recordActivity } from '../../../state/store/exports/activity.ts';
 import type { Database } from '../../../state/store/database/database.ts';
 import { acceptEra, type ListedEra } from '../../../state/store/database/eras.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
 
 /**
  * Allows work on a restored or copied database, and on files that a lost history has put into buckets until now. The

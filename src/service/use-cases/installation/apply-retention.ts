@@ -1,5 +1,3 @@
-import { deleteSpentDestinations } from '../../../state/store/files/former-destinations.ts';
-import { deleteSpentIdempotencyKeys } from '../../../state/store/tenants/idempotency.ts';
 import {
   type DeleteOld,
   deleteForgottenExports,
@@ -12,9 +10,10 @@ import {
   deleteOldStepVersions,
   deleteOldTicks,
 } from '../../../state/store/database/retention.ts';
+import { deleteSpentDestinations } from '../../../state/store/files/former-destinations.ts';
+import { deleteSpentIdempotencyKeys } from '../../../state/store/tenants/idempotency.ts';
 import type { Context } from '../context.ts';
 
-/** Deletes what is older than its retention, in short statements; referenced tables come last. */
 export async function applyRetention({ db, policy }: Context): Promise<void> {
   const { logRetentionDays, retentionDays } = policy;
   const duties: readonly (readonly [DeleteOld, number])[] = [

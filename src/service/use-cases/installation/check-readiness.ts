@@ -1,6 +1,5 @@
 import { within } from '../../../foundation/domain/patience.ts';
 
-/** Time limit of a check. */
 const patienceMs = 3_000;
 
 /** Each check returns what is wrong, or null. If it throws, its part is unreachable. */
@@ -70,7 +69,6 @@ async function faultOf(check: () => Promise<string | null>): Promise<string | nu
   }
 }
 
-/** The time in which an answer is shown again. */
 const freshMs = 1_000;
 
 /** Returns the same check, but at most one runs at a time, and its answer is used for a second. */

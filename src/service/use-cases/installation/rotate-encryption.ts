@@ -39,8 +39,10 @@ export function rotateEncryption(db: Database, secrets: SecretBox): Promise<Rota
       skipped = [];
       for (const sealed of await listSealedSecrets(tx)) {
         const box = reseal(secrets, sealed);
-        if (box instanceof SluiceError) skipped.push(describe(sealed, box));
-        else if (box === null) continue;
+        if (box instanceof SluiceError) {
+          const { at, identity } = sealed;
+          skipped.push(`${at.table}.${at.column} of ${identity}: ${box.detail ?? box.code}`);
+        } else if (box === null) continue;
         else if (await replaceSealedSecrets(tx, sealed, box)) resealed += 1;
         // A request changed the value meanwhile: the next pass reads it again.
         else changed = true;
@@ -60,8 +62,4 @@ function reseal(secrets: SecretBox, { box, identity }: SealedSecrets): Buffer | 
     if (error instanceof SluiceError) return error;
     throw error;
   }
-}
-
-function describe({ at, identity }: SealedSecrets, error: SluiceError): string {
-  return `${at.table}.${at.column} of ${identity}: ${error.detail ?? error.code}`;
 }

@@ -26,13 +26,8 @@ const identityOf = (keyId: string): string => `signing-key:${keyId}`;
 /** The time that a process signs with a key without a look for a newer one. */
 const freshMs = 30_000;
 
-interface Known {
-  readonly readAt: number;
-  readonly signer: Promise<Sign>;
-}
-
 /** By the database, so that a run sends no statement for its signature. */
-const signers = new WeakMap<Transactor, Known>();
+const signers = new WeakMap<Transactor, { readAt: number; signer: Promise<Sign> }>();
 
 /**
  * The newest key of the installation, as this process knew it at most half a minute ago.
@@ -67,7 +62,6 @@ async function openKey(sql: Sql, secrets: Keeper['secrets']): Promise<SigningKey
   }
 }
 
-/** Makes the first key, unless there is one. */
 export async function ensureSigningKey({ db, secrets }: Keeper): Promise<void> {
   if ((await findSigningKey(db)) !== null) return;
   await db.transaction(async (tx) => {
@@ -86,7 +80,6 @@ async function makeKey(
   return entry;
 }
 
-/** Why no key was made. */
 export class NotRotated extends Error {
   override readonly name = 'NotRotated';
 }

@@ -8,7 +8,6 @@ import {
   notifyInstallation,
 } from '../../../state/store/notifications/group-events.ts';
 
-/** An interval, or several of one export, that an event is about. */
 export interface Concerned {
   readonly organizationId: string;
   readonly teamId: number;
@@ -22,7 +21,6 @@ export interface Concerned {
   readonly since: Timestamp;
 }
 
-/** Exports that an event names. */
 const namedExports = 20;
 
 /**
@@ -65,10 +63,7 @@ const causeOfAll = (one: Concerned) =>
 
 function groupsBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
   const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    groups.set(key, [...(groups.get(key) ?? []), item]);
-  }
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
   return [...groups.values()];
 }
 

@@ -5,7 +5,7 @@ import {
   type NotificationSender,
   retryDelayMs,
 } from '../../../foundation/domain/notification.ts';
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { orNotFound, Refusal } from '../../../foundation/domain/problem.ts';
 import {
   type ClaimedDelivery,
   type Delivery,
@@ -19,11 +19,10 @@ import {
   type NotificationTarget,
 } from '../../../state/store/notifications/notification-targets.ts';
 import type { Context } from '../context.ts';
-import { openWebhook } from './secrets.ts';
+import { openWebhook } from './targets.ts';
 
 /** The time that a delivery belongs to the process that claimed it. An attempt takes a third of it at most. */
 export const deliveryLeaseMs = 60_000;
-
 /** Days without a delivery that succeeded after which a target is disabled. */
 export const disableAfterDays = 5;
 
@@ -86,16 +85,11 @@ export async function testTarget(
 ): Promise<NotificationOutcome> {
   const claimedAtMs = performance.now();
   const claimed = await insertTest(context.db, id, deliveryLeaseMs);
-  const outcome = claimed && (await deliver(context, sender, claimed, claimedAtMs, 0));
-  if (!outcome) throw notFound();
+  const outcome = orNotFound(claimed && (await deliver(context, sender, claimed, claimedAtMs, 0)));
   return outcome;
 }
 
-/**
- * Sends a delivery again, with the id of its event. One that still waits gets its next attempt now.
- *
- * @throws Refusal if the target is disabled
- */
+/** Sends a delivery again, with the id of its event. One that waits gets its next attempt now. */
 export async function redeliver(
   { db }: Pick<Context, 'db'>,
   target: NotificationTarget,
@@ -106,7 +100,6 @@ export async function redeliver(
     throw new Refusal({ code: 'conflict', detail, attr: null });
   }
   await repeatDelivery(db, target.id, deliveryId);
-  const delivery = await findDelivery(db, target.id, deliveryId);
-  if (!delivery) throw notFound();
+  const delivery = orNotFound(await findDelivery(db, target.id, deliveryId));
   return delivery;
 }

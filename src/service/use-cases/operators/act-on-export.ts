@@ -1,31 +1,32 @@
 import { type BatchExport, disabledCodes } from '../../../foundation/domain/batch-export.ts';
-import { type ErrorCode, errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
-import { healNow } from '../../../state/store/healing/healing.ts';
-import { findBatchExport } from '../../../state/store/exports/exports.ts';
 import type { OperatorAction } from '../../../foundation/domain/causes.ts';
+import { errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
+import { orNotFound, Refusal } from '../../../foundation/domain/problem.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { recordOncePerHour } from '../../../state/store/exports/activity.ts';
+import { findBatchExport } from '../../../state/store/exports/exports.ts';
+import { healNow } from '../../../state/store/healing/healing.ts';
 import {
   findMissingRange,
   findOwnerOf,
   type OperatorCause,
 } from '../../../state/store/healing/operator-causes.ts';
-import { runNow } from '../backfills/run-now.ts';
-import { startBackfill, wholeRange } from '../backfills/start-backfill.ts';
+import { runNow, startBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import { type Actor, type Context, inOneTransaction } from '../context.ts';
-import { pauseExport } from '../exports/pause-export.ts';
-import { unpauseExport } from '../exports/unpause-export.ts';
+import { exportActivity } from '../exports/activity.ts';
+import { pauseExport, unpauseExport } from '../exports/pause-export.ts';
 
-/** The meaning of a cause, for people. */
-export function describeCause({ code }: Pick<OperatorCause, 'code'>): {
+interface Meaning {
   readonly means: string;
   readonly remedy: string;
-} {
-  return isErrorCode(code) ? errorCatalogue[code as ErrorCode] : (conditions[code] ?? unknown);
+}
+
+export function describeCause({ code }: Pick<OperatorCause, 'code'>): Meaning {
+  return isErrorCode(code) ? errorCatalogue[code] : (conditions[code] ?? unknown);
 }
 
 const unknown = { means: 'The newest run has failed.', remedy: 'Look at the error of the run.' };
-const conditions: Readonly<Record<string, { means: string; remedy: string }>> = {
+const conditions: Readonly<Record<string, Meaning>> = {
   'verify.failed': {
     means:
       'The newest verification has not proven that the files contain each source row exactly once.',
@@ -46,8 +47,7 @@ const conditions: Readonly<Record<string, { means: string; remedy: string }>> = 
   },
 };
 
-/** The effect on an export. */
-export interface Acted {
+interface Acted {
   /** The work that it has started. */
   readonly backfillIds: readonly string[];
   /** Why nothing was done; null: it was. */
@@ -56,27 +56,20 @@ export interface Acted {
 
 const passOver = (reason: string): Acted => ({ backfillIds: [], passedOver: reason });
 
-/**
- * Probes, retries or pauses an export for an operator. To ask again does nothing twice.
- *
- * @param keyId the operator's key
- * @throws Refusal 404
- */
+/** Probes, retries or pauses an export for an operator. To ask again does nothing twice. */
 export async function actOnExport(
   context: Context,
   exportId: string,
   action: OperatorAction,
   keyId: string,
 ): Promise<Acted> {
-  const scope = await findOwnerOf(context.db, exportId);
-  if (!scope) throw notFound();
+  const scope = orNotFound(await findOwnerOf(context.db, exportId));
   const actor = { organizationId: scope.organizationId, keyId };
   if (action === 'pause') {
     await pauseExport(context, actor, exportId);
     return { backfillIds: [], passedOver: null };
   }
-  const batchExport = await findBatchExport(context.db, scope, exportId);
-  if (!batchExport) throw notFound();
+  const batchExport = orNotFound(await findBatchExport(context.db, scope, exportId));
   const { paused, pausedCode, pausedReason } = batchExport;
   if (paused && pausedReason === null) {
     return passOver('A person has paused the export: nothing was tried.');
@@ -136,4 +129,14 @@ async function exportMissing(
   }
   const request = { ...wholeRange(range, 'missing'), isOfOperator: true };
   return [(await startBackfill(context, batchExport, request)).backfillId];
+}
+
+/** Lets the owner of an export know that an operator looked at it: once per key and hour. */
+export async function recordLook(
+  { db }: Pick<Context, 'db'>,
+  actor: Actor,
+  batchExport: Pick<BatchExport, 'id' | 'teamId'>,
+): Promise<void> {
+  const action = 'viewed by an operator';
+  await recordOncePerHour(db, { ...exportActivity(actor, action, batchExport, []), action });
 }

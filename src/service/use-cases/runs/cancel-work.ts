@@ -1,12 +1,11 @@
-import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import { isTerminal, type RunPurpose } from '../../../foundation/domain/run.ts';
+import { invalid, orNotFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { isTerminal } from '../../../foundation/domain/run.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import { cancelBackfillsOf, finishBackfill } from '../../../state/store/exports/backfills.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
+import { cancelBackfillsOf, finishBackfill } from '../../../state/store/exports/backfills.ts';
 import { lockExport } from '../../../state/store/exports/exports.ts';
-import { findGone } from '../../../state/store/intervals/superseded.ts';
 import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { findGone } from '../../../state/store/intervals/superseded.ts';
 import {
   cancelRuns,
   type FoundRun,
@@ -36,7 +35,11 @@ export async function cancelRun(context: Context, run: Run): Promise<void> {
       return;
     }
     const now = await findRun(tx, exportId, runId);
-    throw now !== null && !isTerminal(now.status) ? isCommitting() : hasEnded();
+    throw now !== null && !isTerminal(now.status)
+      ? conflict(
+          'The run is committing its files: it can no longer be cancelled and will complete.',
+        )
+      : refusal('The run has ended: only a run that is Starting or Running can be cancelled.');
   });
 }
 
@@ -47,7 +50,6 @@ const mayBeCurrent =
  * Does again what an ended run did, as a new run of its interval.
  *
  * @param missingRows `drop`: delivered rows may go that the source no longer has; null: the caller said nothing
- * @returns the id of the new run
  * @throws Refusal if the run has not ended or was to erase rows, the interval has a live run or the export is deleted
  */
 export async function retryRun(
@@ -56,21 +58,35 @@ export async function retryRun(
   missingRows: 'keep' | 'drop' | null = null,
   actor?: Actor,
 ): Promise<string> {
-  if (!isTerminal(run.status)) throw hasNotEnded();
+  if (!isTerminal(run.status)) {
+    throw refusal('The run has not ended: only an ended run can be retried.');
+  }
   const { exportId, teamId, interval, purpose } = run;
-  if (purpose === 'erase') throw hasForgotten();
-  if (missingRows !== null && purpose !== 'whole') throw keepsRows(purpose);
+  if (purpose === 'erase') {
+    throw conflict(
+      'The run was to remove the rows with one value, and forgot the value when it ended. Run the command of the erasure again.',
+    );
+  }
+  if (missingRows !== null && purpose !== 'whole') {
+    const detail = `missing_rows is for a run that makes the files of its interval again, and the purpose of this run is ${purpose}. Leave missing_rows out, or start a backfill of the interval.`;
+    throw new Refusal(invalid('missing_rows', detail));
+  }
   const dropsMissing = missingRows === 'drop';
   const runId = await context.db.transaction(async (tx) => {
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
-    const batchExport = await lockExport(tx, exportId);
-    if (!batchExport) throw notFound();
+    const batchExport = orNotFound(await lockExport(tx, exportId));
     const { mode } = batchExport;
     if (mode !== 'append' && purpose === 'whole') await refuseGone(tx, exportId, interval);
     const [made] = await insertRuns(tx, [
       { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
     ]);
-    if (made === undefined) throw mode === 'append' ? isLive() : hasOther(mode);
+    if (made === undefined) {
+      throw conflict(
+        mode === 'append'
+          ? 'Another run of this interval is live, or its rows are exported by intervals with other bounds. Wait until the run ends, or start a backfill.'
+          : `Another run of the export is live, and an export of mode ${mode} has one at a time. Wait until it ends.`,
+      );
+    }
     if (dropsMissing) await noteRemoval(tx, actor, batchExport, made, shownBy(run));
     return made;
   });
@@ -78,12 +94,6 @@ export async function retryRun(
   return runId;
 }
 
-/**
- * Ends a backfill early.
- *
- * @param running what happens to its live runs
- * @throws Refusal if it has already ended
- */
 export async function cancelBackfill(
   context: Context,
   exportId: string,
@@ -91,7 +101,9 @@ export async function cancelBackfill(
   running: 'finish' | 'cancel',
 ): Promise<void> {
   await context.db.transaction(async (tx) => {
-    if (!(await finishBackfill(tx, backfillId, 'Cancelled'))) throw backfillHasEnded();
+    if (!(await finishBackfill(tx, backfillId, 'Cancelled'))) {
+      throw refusal('The backfill has ended: only a running one can be cancelled.');
+    }
     if (running === 'cancel') await cancelRuns(tx, { exportId, backfillId });
   });
 }
@@ -102,7 +114,6 @@ export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
   await cancelRuns(tx, { exportId });
 }
 
-/** The number of missing rows in the error of a run. */
 function shownBy({ latestError }: Pick<FoundRun, 'latestError'>): number | null {
   const [, rows] = /(\d+) delivered rows are missing there/.exec(latestError ?? '') ?? [];
   return rows === undefined ? null : Number(rows);
@@ -111,49 +122,17 @@ function shownBy({ latestError }: Pick<FoundRun, 'latestError'>): number | null 
 /** @throws Refusal if a later interval has taken the place of this one, or if its files were removed by the export's rule */
 async function refuseGone(tx: Sql, exportId: string, interval: DataInterval): Promise<void> {
   const gone = await findGone(tx, exportId, interval);
-  if (gone === 'superseded') {
-    throw invalid(
-      'A later interval has taken the place of this one: the source no longer has the rows of that time. Retry the newest run.',
-    );
-  }
-  if (gone === 'element') {
-    throw invalid(
-      'The interval has an element already, and an element is the only copy of its changes. To get all rows again, raise new_base of the export: the next element is then a base.',
-    );
-  }
-  if (gone === 'removed') {
-    throw invalid(
-      'keep_snapshots has removed the files of this interval, and would remove them again. Retry a newer run, or raise keep_snapshots first.',
-    );
-  }
+  if (gone !== null) throw refusal(whyGone[gone]);
 }
 
-const hasOther = (mode: ExportMode) =>
-  conflict(
-    `Another run of the export is live, and an export of mode ${mode} has one at a time. Wait until it ends.`,
-  );
+const whyGone = {
+  superseded:
+    'A later interval has taken the place of this one: the source no longer has the rows of that time. Retry the newest run.',
+  element:
+    'The interval has an element already, and an element is the only copy of its changes. To get all rows again, raise new_base of the export: the next element is then a base.',
+  removed:
+    'keep_snapshots has removed the files of this interval, and would remove them again. Retry a newer run, or raise keep_snapshots first.',
+};
 
-const invalid = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr: null });
+const refusal = (detail: string) => new Refusal(invalid(null, detail));
 const conflict = (detail: string) => new Refusal({ code: 'conflict', detail, attr: null });
-
-const hasEnded = () =>
-  invalid('The run has ended: only a run that is Starting or Running can be cancelled.');
-const hasNotEnded = () => invalid('The run has not ended: only an ended run can be retried.');
-const keepsRows = (purpose: RunPurpose) =>
-  new Refusal({
-    code: 'invalid_input',
-    detail: `missing_rows is for a run that makes the files of its interval again, and the purpose of this run is ${purpose}. Leave missing_rows out, or start a backfill of the interval.`,
-    attr: 'missing_rows',
-  });
-const hasForgotten = () =>
-  conflict(
-    'The run was to remove the rows with one value, and forgot the value when it ended. Run the command of the erasure again.',
-  );
-const backfillHasEnded = () =>
-  invalid('The backfill has ended: only a running one can be cancelled.');
-const isCommitting = () =>
-  conflict('The run is committing its files: it can no longer be cancelled and will complete.');
-const isLive = () =>
-  conflict(
-    'Another run of this interval is live, or its rows are exported by intervals with other bounds. Wait until the run ends, or start a backfill.',
-  );

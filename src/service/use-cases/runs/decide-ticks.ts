@@ -1,8 +1,12 @@
-import type { Schedule } from '../../../foundation/domain/schedule.ts';
-import { newestCadence } from '../../scheduling/cadence-history.ts';
-import { jitterMs } from '../../scheduling/jitter.ts';
-import { newestDue, planTicks, supersedeEarlier } from '../../scheduling/plan.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
+import {
+  endSuperseded,
+  goOnCounting,
+  type LiveRun,
+  listLiveRuns,
+  type Supersession,
+  supersede,
+} from '../../../state/store/intervals/superseded.ts';
 import {
   type DecidedTick,
   lockDueSchedules,
@@ -12,28 +16,18 @@ import {
   type ScheduleRow,
   storeSchedules,
 } from '../../../state/store/intervals/ticks.ts';
-import {
-  endSuperseded,
-  goOnCounting,
-  type LiveRun,
-  listLiveRuns,
-  type Supersession,
-  supersede,
-} from '../../../state/store/intervals/superseded.ts';
+import { newestCadence } from '../../scheduling/cadence-history.ts';
+import { jitterMs } from '../../scheduling/jitter.ts';
+import { newestDue, planTicks, supersedeEarlier } from '../../scheduling/plan.ts';
 import type { Context } from '../context.ts';
 
-/** Exports decided in one transaction. */
 const exportsPerPage = 500;
-
 /** Ticks decided in one transaction: the limit keeps it near one second after any outage. */
 const ticksPerPage = 5_000;
-
 /** Maximum pages of one call: the caller has other work too. */
 const maxPages = 20;
-
 /** An export whose schedule cannot be planned is tried again after this time. */
 const putOffSeconds = 60;
-
 /** A tick of an export that has one run at a time waits so long, and looks again, while a run is live. */
 const waitSeconds = 5;
 
@@ -47,8 +41,6 @@ export interface DecideTicksOptions {
  * the ticks, creates the runs with their outbox rows and advances the schedules. Any number of workers
  * may call it at once: each skips the exports that another one has locked. After `maxPages`, the next
  * call continues.
- *
- * @returns how many runs were created
  */
 export async function decideTicks(context: Context, options: DecideTicksOptions): Promise<number> {
   let tickCount = 0;
@@ -107,7 +99,6 @@ async function decideSchedules(
   return recorded;
 }
 
-/** Live runs of the exports that have one at a time. */
 async function liveRunsOf(
   tx: Sql,
   due: readonly ScheduleRow[],
@@ -117,23 +108,17 @@ async function liveRunsOf(
   return new Map(runs.map((run) => [run.exportId, run]));
 }
 
-interface PlannedExport {
-  readonly ticks: readonly DecidedTick[];
-  readonly schedule: Schedule;
-  /** The newest tick that is due and runs, of an export that has no past; else null. */
-  readonly newest: number | null;
-}
-
 /** @throws if the stored schedule is broken, or if its plan cannot be stored */
 function planExport(
   { exportId, teamId, mode, schedule }: ScheduleRow,
   now: number,
   limit: number,
   maxJitterSeconds: number,
-): PlannedExport {
+) {
   const plan = planTicks(schedule, now, limit);
   if (!Number.isFinite(plan.schedule.nextTickAt)) throw new Error('the schedule has no next tick');
   const jitter = jitterMs(exportId, newestCadence(schedule.cadences), maxJitterSeconds);
+  // Of an export that has no past.
   const newest = mode === 'append' ? null : newestDue(schedule, now);
   const fated = mode === 'append' ? plan.ticks : supersedeEarlier(plan.ticks, newest);
   const ticks = fated.map(({ tickAt, interval, fate }) => {

@@ -1,11 +1,11 @@
 import type { ErasedValue } from '../../../foundation/domain/erased-value.ts';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 import { lockExport } from '../../../state/store/exports/exports.ts';
-import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 import { insertRuns, sealErased } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
+import { noteInLog } from '../exports/activity.ts';
 
 /** The identity that the value of a run is sealed for. Also in the comment on `runs.erases`. */
 const identityOf = (runId: string): string => `erasure:${runId}`;
@@ -15,7 +15,6 @@ const identityOf = (runId: string): string => `erasure:${runId}`;
  * sealed, until it ends: it is in no log entry and in no job.
  *
  * @param request a UUID: the certificate of the erasure has it
- * @returns the ids of the new runs
  */
 export async function eraseIntervals(
   { db, secrets }: Pick<Context, 'db' | 'secrets'>,
@@ -25,22 +24,18 @@ export async function eraseIntervals(
   request: string,
 ): Promise<readonly string[]> {
   return db.transaction(async (tx) => {
-    const batchExport = await lockExport(tx, exportId);
-    if (!batchExport) throw notFound();
+    const batchExport = orNotFound(await lockExport(tx, exportId));
     const { teamId } = batchExport;
+    const run = { exportId, teamId, backfillId: null, purpose: 'erase' as const };
     const runIds = await insertRuns(
       tx,
-      intervals.map((interval) => ({
-        ...{ exportId, teamId, interval, backfillId: null },
-        purpose: 'erase' as const,
-      })),
+      intervals.map((interval) => ({ ...run, interval })),
     );
     for (const runId of runIds) {
       await sealErased(tx, runId, secrets.seal({ column, value }, identityOf(runId)), request);
     }
     const message = `The files of ${runIds.length} intervals are made again without the rows of one value, as an operator asked.`;
-    const entry = { teamId, exportId, runId: null, level: 'INFO', message } as const;
-    if (runIds.length > 0) await appendLogEntries(tx, [entry]);
+    if (runIds.length > 0) await noteInLog(tx, batchExport, 'INFO', message);
     return runIds;
   });
 }

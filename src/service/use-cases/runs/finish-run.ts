@@ -1,23 +1,24 @@
 import { afterRemedy, decidedByPeople, nextStepOf } from '../../../foundation/domain/causes.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
-  errorCatalogue,
   type ErrorCode,
+  errorCatalogue,
   isErrorCode,
   SluiceError,
 } from '../../../foundation/domain/errors.ts';
-import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
   decideAttempt,
   type FailureHistory,
   type RetryDecision,
 } from '../../../foundation/domain/retry-policy.ts';
-import { pause } from '../../scheduling/schedule.ts';
-import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { stopFailingBackfill } from '../../../state/store/exports/backfills.ts';
 import { lockExport, recordFailure } from '../../../state/store/exports/exports.ts';
 import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import { hasReceiptAt } from '../../../state/store/intervals/receipts.ts';
+import { readNow, storeSchedules } from '../../../state/store/intervals/ticks.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
+import { countDeathAlone } from '../../../state/store/runs/leases.ts';
 import {
   cancelHeldRun,
   failRun,
@@ -25,15 +26,11 @@ import {
   handBackOutgrown,
   handBackRun,
 } from '../../../state/store/runs/runs.ts';
-import { readNow, storeSchedules } from '../../../state/store/intervals/ticks.ts';
+import { pause } from '../../scheduling/schedule.ts';
 import type { Context } from '../context.ts';
-import { countDeathAlone } from '../../../state/store/runs/leases.ts';
+import { noteInLog } from '../exports/activity.ts';
 
-/**
- * Records that an attempt ended in an error: another attempt follows, or the run ends.
- *
- * @param random in [0, 1), for the jitter of the backoff
- */
+/** @param random in [0, 1), for the jitter of the backoff */
 export async function recordFault(
   context: Context,
   run: ClaimedRun,
@@ -50,18 +47,14 @@ export async function recordFault(
     const decision = isOurs
       ? { outcome: 'retry' as const, delayMs: retry.baseMs * random }
       : onceIfHeals(run, error, decideAttempt(error, run.faults + 1, history, policy, random));
-    if (decision.outcome === 'doubted') {
-      if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
+    if (decision.outcome === 'doubted' || decision.outcome === 'retry') {
+      const isDoubted = decision.outcome === 'doubted';
+      if (!(await handBackRun(tx, run, decision.delayMs, shown, !isDoubted && !isOurs))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
-      const text = `Attempt ${run.attempt} failed with an error that is normally permanent. This destination worked before, so Sluice tries once more in ${seconds} s. If the error is the same, the run fails. ${shown.text}`;
-      await log(tx, run, 'WARNING', text);
-      return;
-    }
-    if (decision.outcome === 'retry') {
-      if (!(await handBackRun(tx, run, decision.delayMs, shown, !isOurs))) return;
-      const seconds = Math.ceil(decision.delayMs / 1000);
-      const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
-      await log(tx, run, 'WARNING', text);
+      const text = isDoubted
+        ? `failed with an error that is normally permanent. This destination worked before, so Sluice tries once more in ${seconds} s. If the error is the same, the run fails.`
+        : `failed. The next attempt starts in ${seconds} s.`;
+      await log(tx, run, 'WARNING', `Attempt ${run.attempt} ${text} ${shown.text}`);
       return;
     }
     const batchExport = await lockExport(tx, run.exportId);
@@ -79,8 +72,6 @@ const failuresOf = (streak: number) =>
 
 const healsPause =
   'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
-
-const healsAfter = (code: ErrorCode): boolean => !decidedByPeople.has(code);
 
 /** What follows the remedy. Sluice makes other runs only for missing data, not for what a person asked for besides. */
 function nextStep({ purpose, receipt }: ClaimedRun, code: ErrorCode, hours: number): string {
@@ -102,11 +93,9 @@ function onceIfHeals(run: ClaimedRun, error: SluiceError, decision: RetryDecisio
 export async function handOver(context: Context, run: ClaimedRun, code: ErrorCode): Promise<void> {
   const { means } = errorCatalogue[code];
   const text = `${code}: ${means} No attempt was made for this interval: the last attempts of the export failed with this error. Sluice tries its intervals without data at least once an hour. ${nextStepOf(code)}`;
-  await context.db.transaction(async (tx) => {
+  await logIf(context, run, 'WARNING', text, async (tx) => {
     await lockExport(tx, run.exportId);
-    if (await failRun(tx, run, 'exhausted', { code, text }, true)) {
-      await log(tx, run, 'WARNING', text);
-    }
+    return failRun(tx, run, 'exhausted', { code, text }, true);
   });
 }
 
@@ -120,11 +109,7 @@ async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promis
   };
 }
 
-/**
- * Ends a run as Failed after its own process crashed.
- *
- * @param how for the run's owner: `The run's own process ended: SIGSEGV.`
- */
+/** @param how for the run's owner: `The run's own process ended: SIGSEGV.` */
 export async function quarantineRun(context: Context, run: ClaimedRun, how: string): Promise<void> {
   const shown = describeError(new SluiceError('run.crashed', how));
   const text = `${shown} ${nextStep(run, 'run.crashed', 0)}`;
@@ -138,32 +123,34 @@ export async function quarantineRun(context: Context, run: ClaimedRun, how: stri
 
 /** Ends a run whose export was deleted while an earlier attempt committed, and whose manifest is not current. */
 export async function endDeleted(context: Context, run: ClaimedRun): Promise<void> {
-  await context.db.transaction(async (tx) => {
-    if (!(await cancelHeldRun(tx, run))) return;
-    const text =
-      'The export was deleted and its worker was lost during the commit, so the run ends without another commit. Files that were complete stay at the destination. A manifest that arrives late is true.';
-    await log(tx, run, 'WARNING', text);
+  const text =
+    'The export was deleted and its worker was lost during the commit, so the run ends without another commit. Files that were complete stay at the destination. A manifest that arrives late is true.';
+  await logIf(context, run, 'WARNING', text, (tx) => cancelHeldRun(tx, run));
+}
+
+async function logIf(
+  { db }: Context,
+  run: ClaimedRun,
+  level: LogLevel,
+  text: string,
+  change: (tx: Sql) => Promise<boolean>,
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    if (await change(tx)) await log(tx, run, level, text);
   });
 }
 
 /** Hands a run back, so that another worker can continue it at once. */
 export async function releaseRun(context: Context, run: ClaimedRun): Promise<void> {
-  await context.db.transaction(async (tx) => {
-    if (await handBackRun(tx, run, 0, null)) {
-      await log(tx, run, 'INFO', 'The worker was shut down. Another worker continues the run.');
-    }
-  });
+  const text = 'The worker was shut down. Another worker continues the run.';
+  await logIf(context, run, 'INFO', text, (tx) => handBackRun(tx, run, 0, null));
 }
 
 /** Hands a run back that has more rows than a small run may read, so that it waits for a slot. */
 export async function releaseOutgrown(context: Context, run: ClaimedRun): Promise<void> {
-  await context.db.transaction(async (tx) => {
-    if (await handBackOutgrown(tx, run)) {
-      const text =
-        'The interval has more rows than a small run may read, and the worker has no slot or too little memory for it now. The run starts again when it has both.';
-      await log(tx, run, 'INFO', text);
-    }
-  });
+  const text =
+    'The interval has more rows than a small run may read, and the worker has no slot or too little memory for it now. The run starts again when it has both.';
+  await logIf(context, run, 'INFO', text, (tx) => handBackOutgrown(tx, run));
 }
 
 /**
@@ -182,67 +169,44 @@ async function countFailure(
   if (!isOfSchedule && !mustStop) return;
   // Another database may be writing to the bucket: no other interval should be tried.
   const pauseAfter = mustStop ? 1 : context.policy.pauseAfterFailures;
+  const about = { id: run.exportId, teamId: run.teamId };
   if (run.backfillId !== null) {
     if (await stopFailingBackfill(tx, run.backfillId, pauseAfter, reason)) {
       const streak = failuresOf(pauseAfter);
       const text = `Backfill ${run.backfillId} has stopped after ${streak}. ${mustStop ? '' : 'The schedule goes on. '}Fix the cause, then start a backfill of what is missing. ${reason}`;
-      await logForExport(tx, run, 'ERROR', text);
+      await noteInLog(tx, about, 'ERROR', text);
     }
     if (!mustStop) return;
   }
   const row = await lockExport(tx, run.exportId);
   const failure = await recordFailure(tx, run.exportId, pauseAfter, { code, text: reason });
   if (failure.paused && row) {
-    const heals = healsAfter(code) && row.healForHours > 0;
+    const heals = !decidedByPeople.has(code) && row.healForHours > 0;
     const schedule = pause(row.schedule, await readNow(tx));
     await storeSchedules(tx, [{ exportId: run.exportId, schedule }]);
-    await logForExport(
-      tx,
-      run,
-      'ERROR',
-      `The export is paused after ${failuresOf(failure.streak)}. ${heals ? healsPause : 'Fix the cause, then unpause the export.'} ${reason}`,
-    );
+    const text = `The export is paused after ${failuresOf(failure.streak)}. ${heals ? healsPause : 'Fix the cause, then unpause the export.'} ${reason}`;
+    await noteInLog(tx, about, 'ERROR', text);
   } else if (failure.streak === context.policy.warnAfterFailures) {
-    await logForExport(
-      tx,
-      run,
-      'WARNING',
-      `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfter}.`,
-    );
+    const text = `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfter}.`;
+    await noteInLog(tx, about, 'WARNING', text);
   }
 }
 
-async function log(tx: Sql, run: ClaimedRun, level: LogLevel, message: string): Promise<void> {
-  const { teamId, exportId, runId } = run;
-  await appendLogEntries(tx, [{ teamId, exportId, runId, level, message }]);
-}
-
-async function logForExport(
-  tx: Sql,
-  run: ClaimedRun,
-  level: LogLevel,
-  message: string,
-): Promise<void> {
-  const { teamId, exportId } = run;
-  await appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
-}
-
-/** The end of the process of a run. */
-interface DeathAlone {
-  /** True if the run must have caused it; otherwise the process may have been killed from outside. */
-  readonly certain: boolean;
-  /** `SIGSEGV` */
-  readonly how: string;
+function log(tx: Sql, { teamId, exportId, runId }: ClaimedRun, level: LogLevel, message: string) {
+  return appendLogEntries(tx, [{ teamId, exportId, runId, level, message }]);
 }
 
 /**
  * Records that a run's own process died. If the run must have caused it, or it has happened before, the
  * run ends as Failed. Otherwise it is retried, again in its own process.
+ *
+ * @param certain false: the process may have been killed from outside
+ * @param how `SIGSEGV`
  */
 export async function recordDeathAlone(
   context: Context,
   run: ClaimedRun,
-  { certain, how }: DeathAlone,
+  { certain, how }: { readonly certain: boolean; readonly how: string },
 ): Promise<void> {
   const deaths = await countDeathAlone(context.db, run);
   const text = `The run's own process ended: ${how}.`;

@@ -1,28 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
+import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeInterval } from '../../../foundation/domain/time.ts';
 import type { Settlement, Source } from '../../../rows/sources/source.ts';
 import type { Sql, Transactor } from '../../../state/store/database/database.ts';
 import { lockExport } from '../../../state/store/exports/exports.ts';
+import type { LogLevel } from '../../../state/store/exports/log-entries.ts';
+import { healLateRows } from '../../../state/store/healing/healing.ts';
 import { advanceHighWaterMark } from '../../../state/store/intervals/high-water-mark.ts';
-import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import {
   type LookBack,
   mayAddLateRows,
   noteFailedLook,
-  noteLook,
   noteLateRowsWait,
+  noteLook,
   recordLookBack,
   stampLookBack,
   takeLookBacks,
 } from '../../../state/store/intervals/look-backs.ts';
-import { healLateRows } from '../../../state/store/healing/healing.ts';
 import { insertRuns } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
+import { noteInLog } from '../exports/activity.ts';
 import type { WorkGuard } from '../work-guard.ts';
-import type { SlowExports } from './slow-exports.ts';
-import { type RowChoice, sourceRequestOf } from './source-request.ts';
+import { sourceRequestOf } from './source-request.ts';
 
 /** Checks that one worker makes at a time. */
 const lanes = 4;
@@ -45,10 +45,8 @@ export interface LookBackOptions {
   readonly onError: (error: unknown, item: LookBack) => void;
   /** Says whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
-  /** A run was created. */
   readonly onMade: () => void;
   readonly guard: WorkGuard;
-  /** The slow exports that earlier calls have found. */
   readonly slow: SlowExports;
   /** Milliseconds; default 30 s. */
   readonly turnMs?: number;
@@ -56,10 +54,8 @@ export interface LookBackOptions {
   readonly stopping: AbortSignal;
 }
 
-/** The work of one kind of lane. */
 interface Round {
   readonly isLong: boolean;
-  /** By organization. */
   readonly served: Map<string, Promise<void>>;
   /** Organizations that had their turn; they wait until all others had theirs. */
   readonly had: Set<string>;
@@ -75,10 +71,7 @@ interface Round {
  * ended, and its export is slow for an hour. Slow exports have two of the four lanes. So slow keys do not keep those
  * of others from being checked, however many organizations have them. An export whose looks fail waits, longer each time.
  */
-export async function lookBack(
-  context: Pick<Context, 'db' | 'policy'>,
-  options: LookBackOptions,
-): Promise<void> {
+export async function lookBack(context: Pick<Context, 'db' | 'policy'>, options: LookBackOptions) {
   const { db, policy } = context;
   const { slow, stopping } = options;
   const long: Round = { isLong: true, served: new Map(), had: new Set() };
@@ -121,7 +114,6 @@ export async function lookBack(
   }
 }
 
-/** One turn of an organization. */
 async function serve(
   context: Pick<Context, 'db' | 'policy'>,
   options: LookBackOptions,
@@ -129,7 +121,6 @@ async function serve(
   isLong: boolean,
 ): Promise<void> {
   const { db } = context;
-  /** Exports that wait after a look that failed. */
   const waiting = new Set<string>();
   const { guard, onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
@@ -178,15 +169,12 @@ async function noteFault(db: Transactor, item: LookBack, fault: SluiceError): Pr
     const { isFirst } = await noteLateRowsWait(tx, exportId, interval, waits);
     if (!isFirst) return;
     const message = `Sluice cannot look for late rows of ${describeInterval(interval)}, and tries again each hour. ${why}`;
-    await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'WARNING', message }]);
+    await noteInLog(tx, { id: exportId, teamId }, 'WARNING', message);
   });
 }
 
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => {});
-}
+const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal }).catch(() => {});
 
-/** @returns whether it created a run */
 async function lookAt(
   { db }: Pick<Context, 'db'>,
   { sourceOf, keepsFiles }: Pick<LookBackOptions, 'sourceOf' | 'keepsFiles'>,
@@ -204,7 +192,8 @@ async function lookAt(
   const { snapshot, keyDigest: digest, keyCount: count } = item;
   const look = compares
     ? await source.lookAgain(
-        sourceRequestOf(choiceOf(item), interval),
+        // As the files of the interval were made; the export may have changed since.
+        sourceRequestOf({ ...item, ...item.recipe, mode: 'append' }, interval),
         { snapshot, digest, count },
         state.position,
         signal,
@@ -235,23 +224,15 @@ async function lookAt(
  *
  * @returns whether it made one: not if the interval has a live run, or its files are at a place that the export has left
  */
-async function addLateRows(
-  tx: Sql,
-  item: LookBack,
-  keepsFiles: boolean,
-  rowsNow: number,
-): Promise<boolean> {
+async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean, rowsNow: number) {
   const { exportId, teamId, interval, hasMoved } = item;
   const log = (level: LogLevel, message: string) =>
-    appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
+    noteInLog(tx, { id: exportId, teamId }, level, message);
   if (hasMoved) {
-    const error = new SluiceError(
-      'run.late_rows_wait',
-      `the export has another destination now than the files of the interval. The source has ${rowsNow} rows now, and ${item.deliveredRows} were delivered there`,
-    );
-    const why = describeError(error);
-    const waits = { code: error.code, text: why };
-    if ((await noteLateRowsWait(tx, exportId, interval, waits)).isNew) {
+    const code = 'run.late_rows_wait';
+    const detail = `the export has another destination now than the files of the interval. The source has ${rowsNow} rows now, and ${item.deliveredRows} were delivered there`;
+    const why = describeError(new SluiceError(code, detail));
+    if ((await noteLateRowsWait(tx, exportId, interval, { code, text: why })).isNew) {
       await log('WARNING', `${describeInterval(interval)}: ${why}`);
     }
     return false;
@@ -266,7 +247,26 @@ async function addLateRows(
   return true;
 }
 
-/** The choice that the interval's files were made with; the export may have changed since. */
-function choiceOf(item: LookBack): RowChoice {
-  return { ...item, ...item.recipe, mode: 'append' };
+/** Maximum exports that are kept; the oldest go first. */
+const most = 1_000;
+/** The time for which an export counts as slow after a slow check. */
+const slowMs = 3_600_000;
+
+export class SlowExports {
+  /** By id, the oldest first: until when, by `performance.now()`. */
+  readonly #until = new Map<string, number>();
+
+  list(): readonly string[] {
+    for (const [id, until] of this.#until) {
+      if (until < performance.now()) this.#until.delete(id);
+    }
+    return [...this.#until.keys()];
+  }
+
+  add(exportId: string): void {
+    this.#until.delete(exportId);
+    this.#until.set(exportId, performance.now() + slowMs);
+    const [oldest] = this.#until.keys();
+    if (this.#until.size > most && oldest !== undefined) this.#until.delete(oldest);
+  }
 }

@@ -12,7 +12,6 @@ export interface RowChoice extends EventFilters {
   readonly dslQuery: string | null;
 }
 
-/** The request of a run to its source. */
 export function sourceRequestOf(choice: RowChoice, interval: DataInterval): SourceRequest {
   const { model, tenantKey, mode, dslQuery, includeEvents, excludeEvents } = choice;
   const request = { model, tenantKey, interval, dslQuery, includeEvents, excludeEvents };

@@ -13,24 +13,16 @@ import type {
   UnbookedInterval,
 } from '../../../state/store/intervals/statement-changes.ts';
 
-/** The facts about a booking that are not in receipts. */
 export interface BookingFacts {
-  /**
-   * The name of the place of a receipt.
-   *
-   * @param before what it was called when its manifest was booked; null: it is a new one
-   */
+  /** @param before its name when its manifest was booked; null: it is a new one */
   placeOf(version: number, key: string | null, before: string | null): string;
   acceptance(interval: UnbookedInterval): Promise<Readonly<Record<string, unknown>>>;
   removal(runId: string): Promise<Readonly<Record<string, unknown>>>;
 }
 
-/** The bookings of a statement. */
 export interface Booked {
-  /** In the order of the statement. */
   readonly bookings: readonly Booking[];
   readonly intervals: readonly BookedInterval[];
-  /** The end of its period. */
   readonly end: Timestamp;
 }
 
@@ -76,8 +68,7 @@ export async function bookIntervals(
 
 const unknownOf = (start: Timestamp, end: Timestamp): UnbookedInterval => ({
   ...{ start, end, before: null, superseded: [], receipt: null, acceptedAt: null },
-  supersededBy: null,
-  ...{ fate: 'no_record', isOpen: true, mark: 'open' },
+  ...{ supersededBy: null, fate: 'no_record', isOpen: true, mark: 'open' },
 });
 
 async function bookingsOf(interval: UnbookedInterval, facts: BookingFacts): Promise<Booking[]> {
@@ -104,11 +95,8 @@ async function bookingsOf(interval: UnbookedInterval, facts: BookingFacts): Prom
   const after: IntervalState = { state, ...nothing };
   if (isDeepStrictEqual(after, before)) return bookings;
   if (acceptedAt !== null) {
-    const byRule = {
-      by: 'rule',
-      reason: `superseded by the interval that ends at ${supersededBy}`,
-    };
-    const note = supersededBy === null ? await facts.acceptance(interval) : byRule;
+    const reason = `superseded by the interval that ends at ${supersededBy}`;
+    const note = supersededBy ? { by: 'rule', reason } : await facts.acceptance(interval);
     add(state, acceptedAt, after, note);
   } else add(state, end, after, fate === null || fate === 'ran' ? null : { reason: fate });
   return bookings;
@@ -119,22 +107,18 @@ function stateOf(receipt: BookedReceipt, before: Any | null, facts: BookingFacts
   const manifest = key === null ? null : { key, sha256 };
   const delivery = { manifest, generation, rows, bytes, files };
   const isSame = isDelivered(before) && isDeepStrictEqual({ ...before, ...delivery }, before);
+  // Folders of values are no part of the place, and stay in no statement.
+  const stem = receipt.key && (stemsOfKey(receipt.key).at(-1) ?? null);
   return {
     state: rows === 0 ? 'empty' : 'delivered',
     ...delivery,
-    // Folders of values are no part of the place, and stay in no statement.
-    place: facts.placeOf(
-      version,
-      key ?? (receipt.key && (stemsOfKey(receipt.key).at(-1) ?? null)),
-      isSame ? before.place : null,
-    ),
+    place: facts.placeOf(version, key ?? stem, isSame ? before.place : null),
     key_digest: receipt.digest,
     settled: receipt.settled,
     pending: receipt.settled ? [] : receipt.pending,
   };
 }
 
-/** Why an interval has another state. */
 async function reasonOf(
   { made, digests }: BookedReceipt,
   before: Any | null,

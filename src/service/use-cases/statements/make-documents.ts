@@ -1,6 +1,7 @@
-import { notFound } from '../../../foundation/domain/problem.ts';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { notFound } from '../../../foundation/domain/problem.ts';
 import { type Signature, withReceipt } from '../../../foundation/domain/signature.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { addSum, type Booking, nameOfPlace, noSum } from '../../../foundation/domain/statement.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { currentEra } from '../../../state/store/database/eras.ts';
@@ -33,7 +34,6 @@ async function sign(
   return withReceipt({ type, ...origin, ...facts }, await readSigner(context));
 }
 
-/** Files that a certificate counts. */
 const mostFiles = 1_000;
 
 /**
@@ -64,9 +64,9 @@ export async function makeCertificate(
     batch_export_id: id,
     name: batchExport.name,
     request,
-    asked_at: intervals.map(({ asked_at: at }) => String(at)).toSorted()[0],
+    asked_at: intervals.map((one) => String(one.asked_at)).toSorted()[0],
     erased_at: intervals
-      .map(({ erased_at: at }) => at)
+      .map((one) => one.erased_at)
       .toSorted()
       .at(-1),
     rows: intervals.reduce((sum, { rows }) => sum + rows, 0),
@@ -89,7 +89,6 @@ function erasedIn({ number, sha256, body }: StoredStatement, request: string) {
   });
 }
 
-/** Exports of a record; the others are counted. */
 const mostExports = 1_000;
 
 /**
@@ -115,20 +114,12 @@ export async function makeDeliveryRecord(
   });
 }
 
-function exportOf({ states, number, sha256, ...one }: StatedMonth) {
+function exportOf({ id, states, number, sha256, count: _, ...month }: StatedMonth) {
   const { delivered = 0, empty = 0, accepted = 0, open = 0, not_due = 0 } = states;
   return {
-    batch_export_id: one.id,
-    name: one.name,
-    project_id: one.projectId,
+    ...inSnakeCase(month),
+    batch_export_id: id,
     statement: number === null ? null : { number, sha256 },
-    stated_to: one.statedTo,
     intervals: { delivered, empty, accepted, open, not_due },
-    rows: one.rows,
-    bytes: one.bytes,
-    files: one.files,
-    removed: one.removed,
-    erased: one.erased,
-    missed_deadlines: one.missedDeadlines,
   };
 }

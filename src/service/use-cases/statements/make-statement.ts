@@ -6,9 +6,10 @@ import {
   readFileSettings,
 } from '../../../foundation/domain/file-settings.ts';
 import { commonFolder } from '../../../foundation/domain/key-template.ts';
-import { notFound, Throttled } from '../../../foundation/domain/problem.ts';
+import { orNotFound, Refusal, Throttled } from '../../../foundation/domain/problem.ts';
 import { withReceipt } from '../../../foundation/domain/signature.ts';
 import {
+  type Acknowledgement,
   balanceOf,
   cannotReconcile,
   nameOfPlace,
@@ -30,20 +31,23 @@ import {
 } from '../../../state/store/intervals/statement-changes.ts';
 import {
   advanceChain,
+  findBalance,
   findFirstPeriod,
   findWaitMs,
   insertStatement,
   listEnabledSteps,
   lockChain,
+  notifyOfLoad,
+  storeAcknowledgement,
 } from '../../../state/store/intervals/statements.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import { nextBoundary } from '../../scheduling/boundary.ts';
 import { jitterMs } from '../../scheduling/jitter.ts';
 import type { Context } from '../context.ts';
+import { noteInLog } from '../exports/activity.ts';
 import { ensureSigningKey, openSigner } from '../installation/signing.ts';
 import { type BookingFacts, bookIntervals } from './book-intervals.ts';
 
-/** The facts about models and places that the composition root provides. */
 export interface StatementSources {
   /** @param prefix the part of the destination's prefix that all intervals share */
   placeOf(type: string, config: DestinationConfig, prefix: string): StatementPlace;
@@ -56,17 +60,9 @@ export interface StatementSources {
 
 /** A statement is held in memory whole, and put in one request. What does not fit is in the next one. */
 const maxIntervals = 4_000;
-
 /** So long after midnight, so that the runs of the day before have ended, and installations do not put all at once. */
 const afterMidnightMs = 15 * 60_000;
 const spreadSeconds = 2_700;
-
-export interface MadeStatement {
-  readonly number: number;
-  readonly sha256: string;
-  /** True if there is more to book at once. */
-  readonly isCut: boolean;
-}
 
 /** The place of an export: bookings and statements are about it. */
 export function placeOfExport(
@@ -84,6 +80,7 @@ export function placeOfExport(
  * so every process puts the same.
  *
  * @param reconciliation null: a person asks for the statement
+ * @returns `isCut` is true if there is more to book at once
  * @throws Refusal (404) if the export was deleted, (429) if people ask too often; SluiceError `secrets.signing_key_lost`
  */
 export async function makeStatement(
@@ -91,14 +88,12 @@ export async function makeStatement(
   sources: StatementSources,
   exportId: string,
   reconciliation: Reconciliation | null = null,
-): Promise<MadeStatement> {
+) {
   await ensureSigningKey({ db, secrets });
   return db.transaction(async (tx) => {
     // In this order everywhere.
-    const batchExport = await lockExport(tx, exportId);
-    if (!batchExport) throw notFound();
-    const chain = await lockChain(tx, exportId);
-    if (!chain) throw notFound();
+    const batchExport = orNotFound(await lockExport(tx, exportId));
+    const chain = orNotFound(await lockChain(tx, exportId));
     if (reconciliation === null) await refuseTooMany(tx, exportId);
     const sign = await openSigner(tx, secrets);
     const now = await readNow(tx);
@@ -111,11 +106,8 @@ export async function makeStatement(
     const start = isFirst ? began : (chain.periodEnd ?? began);
     const unbooked = await listUnbooked(tx, exportId, start, maxIntervals);
     const facts = await factsOf(tx, sources, batchExport);
-    const { bookings, intervals, end } = await bookIntervals(
-      unbooked,
-      { began, end: start },
-      facts,
-    );
+    const period = { began, end: start };
+    const { bookings, intervals, end } = await bookIntervals(unbooked, period, facts);
     await storeBooked(tx, exportId, intervals);
     const opening = isFirst ? noSum : (chain.closing ?? noSum);
     const balance = balanceOf(opening, bookings);
@@ -153,7 +145,6 @@ export async function makeStatement(
 }
 
 const onDemand = 'only statements of the schedule are reconciled';
-
 /** Statements stay for ever. */
 const mostPerHour = 10;
 
@@ -185,7 +176,6 @@ function scheduleOf({ cadence, mode, keepSnapshots }: BatchExport) {
 const digestOf = (value: unknown): string =>
   createHash('sha256').update(canonicalBytes(value)).digest('hex');
 
-/** The definition of an export by digests, and its source. */
 async function definitionOf(tx: Sql, sources: StatementSources, batchExport: BatchExport) {
   const { definition, source } = sources.modelOf(batchExport.model);
   const { dslQuery, transformations: isTransformed, teamId, destination } = batchExport;
@@ -213,10 +203,8 @@ async function factsOf(
   batchExport: BatchExport,
 ): Promise<BookingFacts> {
   const { id, destination } = batchExport;
-  const configs = new Map<number, DestinationConfig>();
-  for (const { version, config } of await listFormerDestinations(tx, id)) {
-    configs.set(version, config);
-  }
+  const former = await listFormerDestinations(tx, id);
+  const configs = new Map(former.map(({ version, config }) => [version, config]));
   return {
     placeOf(version, key, before) {
       const config = configs.get(version) ?? destination.config;
@@ -231,4 +219,45 @@ async function factsOf(
     acceptance: (interval) => findAcceptance(tx, id, interval),
     removal: (runId) => findRemovalRequest(tx, id, runId),
   };
+}
+
+/**
+ * Stores what a receiver has loaded. The next statement shows it. Both sides hear of a receiver that begins to hold another
+ * number of rows than it should, and of the end of that.
+ *
+ * @throws Refusal if there is no such statement, or it has another digest
+ */
+export async function acknowledge(
+  { db }: Pick<Context, 'db'>,
+  batchExport: Pick<BatchExport, 'id' | 'teamId'>,
+  given: Omit<Acknowledgement, 'at'>,
+): Promise<void> {
+  const exportId = batchExport.id;
+  await db.transaction(async (tx) => {
+    // A new chain may replace statements meanwhile.
+    const chain = orNotFound(await lockChain(tx, exportId));
+    const { number, sha256, rows } = given;
+    const owed = await findBalance(tx, exportId, number);
+    if (owed === null) {
+      const detail = `There is no statement ${number}. Give the number of one that you have loaded.`;
+      throw new Refusal({ code: 'does_not_exist', detail, attr: 'number' });
+    }
+    if (owed.sha256 !== sha256) {
+      const detail = `Statement ${number} has another SHA-256: ${owed.sha256}. Load it again, and check what you have with the checker.`;
+      throw new Refusal({ code: 'invalid_input', detail, attr: 'sha256' });
+    }
+    const { acknowledged: last } = chain;
+    const before = last && (await findBalance(tx, exportId, last.number));
+    const wasWrong = last !== null && before?.sha256 === last.sha256 && before.rows !== last.rows;
+    const isWrong = rows !== owed.rows;
+    await storeAcknowledgement(tx, exportId, given);
+    if (isWrong === wasWrong) return;
+    const facts = { number, sha256, rows, rows_of_balance: owed.rows };
+    await notifyOfLoad(tx, exportId, isWrong ? 'load.differs' : 'load.agrees', facts);
+    const level = isWrong ? 'WARNING' : 'INFO';
+    const message = isWrong
+      ? `The receiver says that it holds ${rows} rows after statement ${number}, whose balance is ${owed.rows}.`
+      : `The receiver holds the ${rows} rows of statement ${number} again.`;
+    await noteInLog(tx, batchExport, level, message);
+  });
 }

@@ -1,11 +1,13 @@
 import { disabled as disabledReasons } from '../../../foundation/domain/batch-export.ts';
 import {
+  invalid,
   notFound,
+  orNotFound,
   type Problem,
   Refusal,
   refuseIfAny,
 } from '../../../foundation/domain/problem.ts';
-import { checkTenantKey } from '../../../foundation/domain/tenant-key.ts';
+import { checkTenantKey, type ModelTenant } from '../../../foundation/domain/tenant-key.ts';
 import type { Sql, Transactor } from '../../../state/store/database/database.ts';
 import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
 import { listPausableExports } from '../../../state/store/exports/exports.ts';
@@ -21,9 +23,8 @@ import {
   type Reach,
 } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../context.ts';
-import { pauseExport } from '../exports/pause-export.ts';
-import { unpauseExport } from '../exports/unpause-export.ts';
-import { checkName } from './issue-key.ts';
+import { pauseExport, unpauseExport } from '../exports/pause-export.ts';
+import { checkName } from './keys.ts';
 
 /** The operator's key that asks; null: the command line. */
 type KeyId = string | null;
@@ -59,26 +60,15 @@ export async function createProject(
   });
 }
 
-/** Everything that is wrong with a new project. */
 export function checkProject({ name, tenantKey = null }: NewProject): Problem[] {
   return [...checkName(name), ...(tenantKey === null ? [] : checkTenantKey(tenantKey))];
 }
 
-/**
- * Gives an organization or a project another name.
- *
- * @throws Refusal if the name is not one, or if there is no such tenant
- */
-export async function renameTenant(
-  db: Transactor,
-  tenant: Reach,
-  name: string,
-  keyId: KeyId,
-): Promise<void> {
+/** Gives an organization or a project another name. @throws Refusal if the name is not one, or if there is no such tenant */
+export async function renameTenant(db: Transactor, tenant: Reach, name: string, keyId: KeyId) {
   refuseIfAny(checkName(name));
   await db.transaction(async (tx) => {
-    const before = await setName(tx, tenant, name);
-    if (before === null) throw notFound();
+    const before = orNotFound(await setName(tx, tenant, name));
     if (before === name) return;
     await recordTenant(tx, tenant, 'renamed', keyId, [{ field: 'name', before, after: name }]);
   });
@@ -114,7 +104,6 @@ export async function disableTenant(
   }
 }
 
-/** Records who did what to an organization or a project, in the transaction of the change. */
 async function recordTenant(
   tx: Sql,
   { organizationId, teamId }: Reach,
@@ -125,4 +114,44 @@ async function recordTenant(
   const subjectType = teamId === null ? 'organization' : 'project';
   const subject = { id: teamId ?? organizationId, teamId };
   await recordActivity(tx, { organizationId, keyId }, action, subjectType, subject, changes);
+}
+
+/** Asks all models for a tenant key. Null: a model did not answer. */
+export type FindTenants = (tenantKey: string) => Promise<readonly (ModelTenant | null)[]>;
+
+/**
+ * Judges the tenant key of a new project by what the models have for it.
+ *
+ * @param tenantKey null: the id of the project, a whole number
+ * @returns warnings
+ * @throws Refusal if no model can have it
+ */
+export async function judgeTenantKey(
+  tenantKey: string | null,
+  findTenants: FindTenants,
+): Promise<readonly string[]> {
+  const allAnswers = await findTenants(tenantKey ?? '1');
+  const answers = allAnswers.filter((answer) => answer !== null);
+  const possible = answers.filter(({ isPossible }) => isPossible);
+  if (answers.length > 0 && answers.length === allAnswers.length && possible.length === 0) {
+    const columns = answers.map(({ model, column, type }) => `${column} of ${model} is ${type}`);
+    const what =
+      tenantKey === null
+        ? 'Without tenant_key, the id of the project is taken, a whole number. No model can have it'
+        : 'No model can have this tenant_key';
+    const detail = `${what}: ${columns.join(', ')}. Enter the value that the column has for this project's rows.`;
+    throw new Refusal(invalid('tenant_key', detail));
+  }
+  const silent = allAnswers.length - answers.length;
+  if (silent > 0) {
+    return [
+      `${silent} of ${allAnswers.length} models did not answer, so whether they have this tenant_key is not known. \`sluice models check\` says why.`,
+    ];
+  }
+  // Before it exists, the id of a project is not known.
+  if (tenantKey === null || possible.some(({ hasRows }) => hasRows !== false)) return [];
+  const names = possible.map(({ model, column }) => `${column} of ${model}`).join(', ');
+  return [
+    `No row has this tenant_key yet (${names}). It cannot be changed: if it is wrong, delete the project and create another.`,
+  ];
 }

@@ -1,36 +1,66 @@
 import { createHash } from 'node:crypto';
 import { SluiceError, StepFault } from '../../../foundation/domain/errors.ts';
-import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
+import type { PluginConfig, PluginField } from '../../../foundation/domain/plugin.ts';
 import type { PinnedStep, RecipeStep } from '../../../foundation/domain/recipe.ts';
+import type { SecretBox } from '../../../foundation/security/secret-box.ts';
+import { findTransform } from '../../../rows/transforms/index.ts';
+import { defineOwnStep, type StepDefinition } from '../../../rows/transforms/own-steps.ts';
+import { compileStep } from '../../../rows/transforms/step.ts';
+import { InvalidSetting, InvalidSettings } from '../../../rows/transforms/transform.ts';
 import {
   findPluginSources,
   findStepVersions,
   type StepVersion,
 } from '../../../state/store/transformations/chains.ts';
-import { findTransform } from '../../../rows/transforms/index.ts';
-import { defineOwnStep, type StepDefinition } from '../../../rows/transforms/own-steps.ts';
-import { compileStep } from '../../../rows/transforms/step.ts';
-import { InvalidSetting, InvalidSettings } from '../../../rows/transforms/transform.ts';
 import type { Context } from '../context.ts';
-import { openPluginConfig } from './secrets.ts';
 
-/** A chain, with all that its steps need, and what a recipe keeps of it. */
-export interface OpenChain {
-  readonly steps: readonly StepDefinition[];
-  readonly recipe: readonly RecipeStep[];
-}
+/** Shown in place of a secret. A request that sends it back keeps the secret. */
+export const secretMask = '********';
+
+const identityOf = (configId: number): string => `transformation-config:${configId}`;
 
 /**
- * The steps that a run pinned; null if it has none.
+ * Splits a plugin's config into plain values and encrypted secrets.
  *
- * @throws StepFault if a step cannot run: then nothing is exported,
- *   since a row without its step may show what the step hides
+ * @param keptSealed keys whose values were encrypted before: they stay so, even if the plugin calls the
+ * setting plain by now
  */
+export function sealPluginConfig(
+  secrets: SecretBox,
+  schema: readonly PluginField[],
+  configId: number,
+  config: PluginConfig,
+  keptSealed: readonly string[] = [],
+): { readonly config: PluginConfig; readonly secrets: Buffer | null } {
+  const secretKeys = new Set([
+    ...schema.filter(({ secret }) => secret).map(({ key }) => key),
+    ...keptSealed,
+  ]);
+  const entries = Object.entries(config);
+  const sealed = entries.filter(([key]) => secretKeys.has(key));
+  return {
+    config: Object.fromEntries(entries.filter(([key]) => !secretKeys.has(key))),
+    secrets:
+      sealed.length === 0 ? null : secrets.seal(Object.fromEntries(sealed), identityOf(configId)),
+  };
+}
+
+/** The complete config of a stored step, with its secrets in plain text: it must not leave the process. */
+export function openPluginConfig(
+  secrets: SecretBox,
+  stored: { readonly id: number; readonly config: PluginConfig; readonly secrets: Buffer | null },
+): PluginConfig {
+  if (stored.secrets === null) return stored.config;
+  const opened = secrets.open(stored.secrets, identityOf(stored.id)) as Record<string, string>;
+  return { ...stored.config, ...opened };
+}
+
+/** @throws StepFault if a step cannot run: a row without its step may show what the step hides */
 export async function openChain(
   context: Pick<Context, 'db' | 'secrets' | 'ownSteps'>,
   teamId: number,
   chain: readonly PinnedStep[],
-): Promise<OpenChain | null> {
+) {
   if (chain.length === 0) return null;
   const versions = await findStepVersions(context.db, teamId, chain);
   const sources = await findPluginSources(context.db, chain);
@@ -41,7 +71,11 @@ export async function openChain(
     const storedStep = versions.find((step) => step.id === config && step.version === version);
     try {
       if (!storedStep) throw new InvalidSetting('version', `version ${version} was deleted`);
-      const text = source === undefined ? null : (sources.get(source) ?? missing(source));
+      const text = source === undefined ? null : sources.get(source);
+      if (text === undefined) {
+        const detail = `the source ${source?.slice(0, 12)} of its plugin was deleted`;
+        throw new InvalidSetting('source', detail);
+      }
       steps.push(openStep(context, storedStep, text));
       recipe.push({ ...pinned, digest: digestOf(storedStep, source) });
     } catch (error) {
@@ -58,11 +92,6 @@ function why(error: unknown): string {
   return 'its secrets cannot be decrypted';
 }
 
-function missing(source: string): never {
-  throw new InvalidSetting('source', `the source ${source.slice(0, 12)} of its plugin was deleted`);
-}
-
-/** @param source of the plugin, if it is an organization's own */
 function openStep(
   { secrets, ownSteps }: Pick<Context, 'secrets' | 'ownSteps'>,
   version: StepVersion,
@@ -71,24 +100,15 @@ function openStep(
   const { id, plugin, pluginName, name } = version;
   const config = openPluginConfig(secrets, version);
   if (source !== null) {
-    const hidden = secretsOf(version, config);
+    const hidden = Object.entries(config).filter(([key]) => !Object.hasOwn(version.config, key));
+    const hiddenValues = hidden.map(([, value]) => value);
     const shownName = name ?? pluginName ?? `plugin ${plugin}`;
-    return defineOwnStep(ownSteps, { id, name: shownName, source, config, secrets: hidden });
+    return defineOwnStep(ownSteps, { id, name: shownName, source, config, secrets: hiddenValues });
   }
   const transform = findTransform(plugin);
-  if (!transform)
-    throw new InvalidSetting(
-      'plugin',
-      `plugin ${plugin} is not installed, or its source is missing`,
-    );
-  return compileStep({ ...version, config }, transform);
-}
-
-/** The values that are stored encrypted. */
-function secretsOf(stored: StepVersion, config: PluginConfig): readonly string[] {
-  return Object.entries(config).flatMap(([key, value]) =>
-    Object.hasOwn(stored.config, key) ? [] : [value],
-  );
+  if (transform) return compileStep({ ...version, config }, transform);
+  const detail = `plugin ${plugin} is not installed, or its source is missing`;
+  throw new InvalidSetting('plugin', detail);
 }
 
 function digestOf({ plugin, config }: StepVersion, source: string | undefined): string {

@@ -1,12 +1,30 @@
+import { isDeepStrictEqual } from 'node:util';
+import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
+import { type Changes, withChanges } from '../../../foundation/domain/export-settings.ts';
+import type { PluginField } from '../../../foundation/domain/plugin.ts';
+import {
+  invalid,
+  orNotFound,
+  type Problem,
+  problemsIn,
+  Refusal,
+  refuseIfAny,
+} from '../../../foundation/domain/problem.ts';
+import { transforms } from '../../../rows/transforms/index.ts';
+import { ownSchema } from '../../../rows/transforms/own-steps.ts';
+import { stepFields } from '../../../rows/transforms/transform.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import type { OffsetPage, PageRequest } from '../../../state/store/database/lists.ts';
+import { changesIn, recordActivity } from '../../../state/store/exports/activity.ts';
 import {
   findOwnPlugins,
   type InstalledPlugin,
+  insertPlugin,
   listOwnPlugins,
+  type PluginSettings,
+  updatePlugin,
 } from '../../../state/store/transformations/plugins.ts';
-import { transforms } from '../../../rows/transforms/index.ts';
-import { ownSchema } from '../../../rows/transforms/own-steps.ts';
+import type { Actor, Context } from '../context.ts';
 
 const builtIns: readonly InstalledPlugin[] = transforms.map((transform) => {
   const { id, organizationId, name, description, url, configSchema, jobs } = transform;
@@ -14,11 +32,7 @@ const builtIns: readonly InstalledPlugin[] = transforms.map((transform) => {
   return { ...facts, source: null, createdAt: null, updatedAt: null };
 });
 
-/**
- * The plugins of those ids that an organization may use: built in, or its own.
- *
- * @param withSource whether own plugins have their source, else null
- */
+/** @param withSource whether own plugins have their source, else null */
 export async function findPlugins(
   sql: Sql,
   organizationId: string,
@@ -34,8 +48,7 @@ export async function findPlugins(
   return byId;
 }
 
-/** An own plugin with the settings that every step has. */
-export function withStepFields(own: InstalledPlugin): InstalledPlugin {
+function withStepFields(own: InstalledPlugin): InstalledPlugin {
   return { ...own, configSchema: ownSchema(own.configSchema) };
 }
 
@@ -54,4 +67,90 @@ export async function listPlugins(
     count: builtIns.length + own.count,
     results: [...first, ...own.results.map(withStepFields)],
   };
+}
+
+/** A plugin as it is published: null is an entry of the form that is no setting. */
+type PublishedPlugin = Omit<PluginSettings, 'configSchema'> & {
+  readonly configSchema: readonly (PluginField | null)[];
+};
+
+/** A sandbox reads its source first. @throws Refusal also with what `OwnSteps.inspect` finds */
+export async function installPlugin(
+  context: Context,
+  actor: Actor,
+  plugin: PublishedPlugin,
+): Promise<InstalledPlugin> {
+  const { settings, problems } = settingsOf(plugin);
+  refuseIfAny(problems);
+  refuseIfAny(await context.ownSteps.inspect(settings.source));
+  return context.db.transaction(async (tx) => {
+    const installed = withStepFields(await insertPlugin(tx, actor.organizationId, settings));
+    const change = { field: 'name', before: null, after: installed.name };
+    await recordActivity(tx, actor, 'created', 'plugin', { id: installed.id }, [change]);
+    return installed;
+  });
+}
+
+/** Live runs keep the source they began with. @throws Refusal also with what `OwnSteps.inspect` finds */
+export async function changePlugin(
+  context: Context,
+  actor: Actor,
+  id: number,
+  change: Changes<PublishedPlugin>,
+): Promise<InstalledPlugin> {
+  // Before the transaction: it takes up to seconds.
+  const faults = change.source === undefined ? [] : await context.ownSteps.inspect(change.source);
+  return context.db.transaction(async (tx) => {
+    const before = orNotFound((await findPlugins(tx, actor.organizationId, [id])).get(id));
+    if (before.source === null) {
+      throw new Refusal(invalid(null, 'A built-in plugin cannot be changed.'));
+    }
+    const { name, description, url, configSchema, source } = before;
+    const published = { name, description, url, configSchema, source };
+    const { settings, problems } = settingsOf(withChanges<PublishedPlugin>(published, change));
+    refuseIfAny(problems);
+    refuseIfAny(faults);
+    const after = withStepFields(await updatePlugin(tx, id, settings));
+    const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
+    await recordActivity(tx, actor, 'updated', 'plugin', { id }, changesIn(fields, before, after));
+    return after;
+  });
+}
+
+/** Without the settings that every step has: a client sends back what it was shown. */
+function settingsOf(plugin: PublishedPlugin) {
+  const own = plugin.configSchema.map((field) => {
+    const isOfSteps = stepFields.some((known) => isDeepStrictEqual(known, field));
+    return isOfSteps ? null : field;
+  });
+  const settings: PluginSettings = { ...plugin, configSchema: own.flatMap((one) => one ?? []) };
+  const problems: Problem[] = checkConfigSize(settings.configSchema, 'config_schema');
+  const seen = new Set<string>();
+  for (const [index, field] of own.entries()) {
+    if (field === null) continue;
+    problems.push(...fieldProblems(field, `config_schema__${index}`));
+    const { key } = field;
+    const attr = `config_schema__${index}__key`;
+    const isOfSteps = stepFields.some((known) => known.key === key);
+    const twice = 'Another setting has this key. Give each setting its own key.';
+    problems.push(
+      ...problemsIn(
+        [isOfSteps, attr, `Every step has a setting ${key}. Choose another key.`],
+        [seen.has(key), attr, twice],
+      ),
+    );
+    seen.add(key);
+  }
+  return { settings, problems };
+}
+
+function fieldProblems({ type, choices, default: value }: PluginField, attr: string): Problem[] {
+  if (type !== 'choice') return [];
+  if (choices.length === 0) {
+    const detail = 'A setting of type choice needs choices.';
+    return [{ code: 'required', detail, attr: `${attr}__choices` }];
+  }
+  if (value === null || choices.includes(value)) return [];
+  const detail = `Must be one of ${choices.join(', ')}.`;
+  return [{ code: 'invalid_choice', detail, attr: `${attr}__default` }];
 }

@@ -3,7 +3,13 @@ import { StepFault } from '../../../foundation/domain/errors.ts';
 import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
-import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import {
+  invalid,
+  type Problem,
+  problemsIn,
+  Refusal,
+  refuseIfAny,
+} from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
 import type { StepTally } from '../../../rows/transforms/chain-step.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
@@ -11,14 +17,12 @@ import { defineOwnStep, type StepDefinition } from '../../../rows/transforms/own
 import { compileStep } from '../../../rows/transforms/step.ts';
 import { findChain } from '../../../state/store/transformations/chains.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
-import { changeFilters } from '../exports/filters.ts';
-import type { ExportRules } from '../exports/rules.ts';
-import { refuseRows } from '../exports/unsaved.ts';
-import { checkFixed } from '../exports/update-export.ts';
 import type { Actor, Context } from '../context.ts';
-import { configProblems } from './create-config.ts';
+import { refuseRows } from '../exports/destination.ts';
+import { changeFilters, checkFixed, type ExportRules } from '../exports/rules.ts';
 import { openChain } from './open-chain.ts';
 import { findPlugins } from './plugins.ts';
+import { configProblems } from './steps.ts';
 
 /** The rows and their chain as a request has them. A field that it does not have is as in the saved export. */
 export interface PreviewInput {
@@ -30,7 +34,6 @@ export interface PreviewInput {
   readonly filters: readonly PropertyFilter[] | null | undefined;
   readonly transformations: boolean | undefined;
   readonly config: DestinationConfig | undefined;
-  /** Steps in place of the stored chain. */
   readonly configs: readonly TrialStep[] | undefined;
   /** Rows of the caller; null: the newest rows of the source. */
   readonly given: readonly Readonly<Record<string, unknown>>[] | null;
@@ -39,7 +42,6 @@ export interface PreviewInput {
   readonly trace: boolean;
 }
 
-/** Which rows are shown, and through which steps. */
 export interface PreviewedRows extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'> {
   readonly model: string;
   /** Missing: append, if the model has a time of arrival. */
@@ -55,7 +57,6 @@ interface ChosenRows extends Omit<PreviewedRows, 'steps'> {
   readonly transformations: boolean;
 }
 
-/** @throws Refusal with every problem of the rows */
 export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRows {
   const { saved, teamId, configs = null, given, limit, trace } = input;
   const model = saved?.model ?? input.model ?? '';
@@ -67,27 +68,24 @@ export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRo
   const chosen = { teamId, model, mode, config, configs, transformations, given, limit, trace };
   refuseIfAny([
     ...(saved ? checkFixed('model', saved.model, input.model) : []),
-    ...(configs && transformations ? [bothChains] : []),
+    ...problemsIn([configs !== null && transformations, 'transformations', bothChains]),
     ...(given ? [...choicesOf(input), ...columnsOf(given)] : problems),
   ]);
   if (given) return { ...chosen, dslQuery: null };
-  refuseRows(rules, { model, dslQuery, transformations, config });
+  refuseRows(rules, { model, dslQuery, transformations }, config);
   return { ...chosen, dslQuery };
 }
 
-const bothChains: Problem = {
-  code: 'invalid_input',
-  detail: 'configs are in place of the stored chain. Send one of the two.',
-  attr: 'transformations',
-};
+const bothChains = 'configs are in place of the stored chain. Send one of the two.';
 
-/** Fields that have no effect on rows of the caller. */
 function choicesOf({ dslQuery, filters, config }: PreviewInput): readonly Problem[] {
-  const choices = { dsl_query: dslQuery, filters, destination: config };
-  return Object.entries(choices).flatMap(([attr, value]) => {
-    const detail = `${attr} chooses rows of the source. Remove it, or remove rows.`;
-    return (value ?? null) === null ? [] : [{ code: 'invalid_input' as const, detail, attr }];
-  });
+  const choices = Object.entries({ dsl_query: dslQuery, filters, destination: config });
+  const remedy = 'chooses rows of the source. Remove it, or remove rows.';
+  return problemsIn(
+    ...choices.map(
+      ([attr, value]) => [(value ?? null) !== null, attr, `${attr} ${remedy}`] as const,
+    ),
+  );
 }
 
 /** As many as a table of PostgreSQL has. Each row has the columns of all. */
@@ -111,11 +109,7 @@ export async function openPreviewSteps(
   return chain?.steps ?? [];
 }
 
-/**
- * Shows rows as files would contain them, in the order of a run. Throws SluiceError.
- *
- * @param inSlot runs what needs a connection to the source
- */
+/** Shows rows as files would contain them. Throws SluiceError. @param inSlot runs what needs a connection */
 export type PreviewRows = (
   asked: PreviewedRows,
   inSlot: <T>(work: () => Promise<T>) => Promise<T>,
@@ -128,11 +122,9 @@ export type PreviewRows = (
   readonly trace: readonly string[] | null;
   /** A sentence or more about the rows that are left out; null: none are. */
   readonly leftOut: string | null;
-  /** The counts of the steps. */
   readonly steps: readonly StepTally[];
 }>;
 
-/** A step that is tried without being stored. */
 export interface TrialStep {
   readonly plugin: number;
   readonly config: Readonly<Record<string, unknown>>;
@@ -156,12 +148,8 @@ async function trialSteps(
       return [];
     }
     const faults = configProblems(plugin, config);
-    if (faults.length > 0) {
-      problems.push(
-        ...faults.map((each) => ({ ...each, attr: `configs__${index}__${each.attr}` })),
-      );
-      return [];
-    }
+    problems.push(...faults.map((each) => ({ ...each, attr: `configs__${index}__${each.attr}` })));
+    if (faults.length > 0) return [];
     const texts = config as Readonly<Record<string, string>>;
     return [trialStep(context, plugin, { id: index + 1, name, config: texts })];
   });
@@ -178,9 +166,7 @@ function trialStep(
   if (transform) return compileStep(given, transform);
   const isSecret = new Set(configSchema.filter(({ secret }) => secret).map(({ key }) => key));
   const config = withDefaults(configSchema, given.config);
-  const secrets = Object.entries(config).flatMap(([key, value]) =>
-    isSecret.has(key) ? [value] : [],
-  );
+  const secrets = Object.entries(config).flatMap(([key, text]) => (isSecret.has(key) ? text : []));
   const name = given.name ?? pluginName;
   return defineOwnStep(ownSteps, { id: given.id, name, source: source ?? '', config, secrets });
 }
@@ -193,17 +179,13 @@ const maxOwnSteps = 4;
  * @returns whether the steps need a sandbox
  * @throws Refusal if they need too many
  */
-export function refuseManySandboxes(
-  steps: readonly StepDefinition[],
-  attr: string | null,
-): boolean {
+export function refuseManySandboxes(steps: readonly StepDefinition[], attr: string | null) {
   const own = steps.filter(({ kind }) => kind === 'own').length;
   if (own <= maxOwnSteps) return own > 0;
   const detail = `At most ${maxOwnSteps} steps with your own plugins can be tried at a time. Try the chain in parts.`;
-  throw new Refusal({ code: 'invalid_input', detail, attr });
+  throw new Refusal(invalid(attr, detail));
 }
 
-/** For the rows and the steps. */
 const patienceMs = 30_000;
 
 /**
@@ -220,14 +202,15 @@ export async function previewPatiently(
   signal: AbortSignal,
 ): ReturnType<PreviewRows> {
   const late = AbortSignal.timeout(patienceMs);
-  const refuse = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr });
+  const refuse = (detail: string) => new Refusal(invalid(attr, detail));
   try {
     return await previewRows(asked, inSlot, AbortSignal.any([signal, late]));
   } catch (error) {
     if (error instanceof StepFault && attr) throw refuse(`${error.spec.means} ${error.detail}`);
     if (late.aborted && !signal.aborted) {
-      const detail = `The rows and their steps took more than ${patienceMs / 1_000} seconds. Ask for fewer rows.`;
-      throw refuse(detail);
+      throw refuse(
+        `The rows and their steps took more than ${patienceMs / 1_000} seconds. Ask for fewer rows.`,
+      );
     }
     throw error;
   }
