@@ -168,9 +168,9 @@ export function coverageRoutes(api: Api, family: Family): void {
     }),
     async (request) => {
       const { id } = batchExportOf(request);
-      const asked = acceptRequest(request.body);
+      const bounds = acceptRequest(request.body);
       const { context } = request;
-      const { counts, batchExport } = await acceptCoverage(context, actorOf(request), id, asked);
+      const { counts, batchExport } = await acceptCoverage(context, actorOf(request), id, bounds);
       const holes = await findHoles(request.context.db, id);
       return {
         accepted: [...counts.values()].reduce((sum, count) => sum + count, 0),

@@ -8,7 +8,7 @@ import { ApiError } from '../errors.ts';
 
 type Span = 'minute' | 'hour' | 'day';
 
-/** What this process may let through for one owner, until the first of its windows ends. */
+/** A process may let this through for one owner, until the first of the windows ends. */
 interface Budget<Spans extends Span> {
   held: number;
   readonly reservation: Taken<Spans>;
@@ -67,8 +67,8 @@ class Budgets<Spans extends Span> {
     const [first] = this.#spans;
     const span = this.#spans.findLast((each) => leftIn(each) < amount) ?? first;
     if (span === undefined) throw new Error('a budget without a window');
-    const left = Math.min(...this.#spans.map(leftIn));
-    return { isTaken, left, endsInMs: endsAt[span] - performance.now() };
+    const endsInMs = endsAt[span] - performance.now();
+    return { isTaken, left: Math.min(...this.#spans.map(leftIn)), endsInMs };
   }
 
   /** Concurrent requests wait for one refill. */

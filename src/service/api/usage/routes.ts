@@ -99,8 +99,8 @@ async function answer<Item extends object>(
 ) {
   const { month, format, limit } = request.query;
   const isFile = format === 'csv';
-  const asked = pageOf(request.query);
-  const page = isFile && limit === undefined ? { ...asked, limit: Number.MAX_SAFE_INTEGER } : asked;
+  const usual = pageOf(request.query);
+  const page = isFile && limit === undefined ? { ...usual, limit: Number.MAX_SAFE_INTEGER } : usual;
   const listed = await list(month === undefined ? null : `${month}-01`, page);
   if (!isFile) return offsetEnvelope(request, page, listed, inSnakeCase);
   return sendCsv(reply, Object.keys(columns), listed.results.map(inSnakeCase) as readonly Line[]);

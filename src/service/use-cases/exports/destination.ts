@@ -163,11 +163,11 @@ export function readChangedDestination(
   const secretNames = rules.secretProperties(type);
   const places = rules.ownProperties(type).filter((name) => !secretNames.includes(name));
   const isElsewhere = places.some((name) => !isDeepStrictEqual(whole[name], config[name]));
-  const kept = secretNames.filter(
+  const stored = secretNames.filter(
     (name) => change[name] === undefined && (current[name] ?? null) !== null,
   );
   const again = askForSecrets(
-    isElsewhere ? kept : [],
+    isElsewhere ? stored : [],
     (name) =>
       `Send ${name} again: Sluice uses the stored value only with the settings that were saved with it.`,
   );

@@ -85,8 +85,8 @@ export async function unpauseExport(
     ];
     const { isOfOperator = false } = options;
     for (const request of requests) {
-      const asked = { ...request, isOfOperator };
-      const recorded = await recordBackfill(tx, context, batchExport, asked);
+      const backfillRequest = { ...request, isOfOperator };
+      const recorded = await recordBackfill(tx, context, batchExport, backfillRequest);
       backfillIds.push(recorded.backfillId);
       totalRuns += recorded.totalRuns;
     }

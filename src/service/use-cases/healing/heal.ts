@@ -22,7 +22,7 @@ import { readTimeline } from '../exports/schedule.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';
 import { doEach } from '../separate-work.ts';
 
-/** What one call makes, ends and announces at most. */
+/** The most that one call makes, ends and announces. */
 const runsPerCall = 2_000;
 const pausesPerCall = 50;
 const announcedPerCall = 1_000;
