@@ -18,9 +18,9 @@ import {
   type NewProject,
   type Organization,
   type Project,
+  type Reach,
   setDisabled,
   setName,
-  type Reach,
 } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../context.ts';
 import { pauseExport, unpauseExport } from '../exports/pause-export.ts';
