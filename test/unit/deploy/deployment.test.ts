@@ -12,9 +12,11 @@ interface Service {
   readonly image: string;
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, unknown>>;
+  readonly env_file?: unknown;
+  readonly mem_limit?: string;
+  readonly pids_limit?: number;
   readonly ports?: readonly string[];
   readonly container_name?: string;
-  readonly restart?: string;
   readonly stop_grace_period?: string;
   readonly healthcheck?: { readonly disable?: boolean };
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
@@ -28,6 +30,7 @@ const service = (name: string): Service => {
   if (!found) throw new Error(`docker-compose.yml has no service ${name}`);
   return found;
 };
+const settingsOf = (name: string) => Object.keys(service(name).environment ?? {});
 const ours = ['migrate', 'api', 'worker'];
 
 /** `40s` and `40` → 40. */
@@ -95,6 +98,54 @@ describe('docker-compose.yml', () => {
     const names = [...known].map((name) => name.replace(/^#? ?/, ''));
     const needed = [...read('docker-compose.yml').matchAll(/(?<!\$)\$\{([A-Z0-9_]+)/g)];
     expect(names).toEqual(expect.arrayContaining(needed.map(([, name]) => name)));
+  });
+
+  test('gives no service a whole file of settings', () => {
+    for (const { env_file } of Object.values(compose.services)) expect(env_file).toBeUndefined();
+  });
+
+  test('gives the API and the workers every setting that is theirs', () => {
+    // The image sets NODE_ENV.
+    const notForContainers = /^(SLUICE_DATA_DIR$|NODE_ENV$)/;
+    const wanted = Object.keys(settings).filter((name) => !notForContainers.test(name));
+    const given = new Set([...settingsOf('api'), ...settingsOf('worker')]);
+    expect([...given].toSorted()).toEqual(wanted.toSorted());
+  });
+
+  test('gives a worker no setting of the API, and the API none of a worker', () => {
+    const onlyApi = /^(PORT|METRICS_PORT|TRUST_PROXY|RATE_LIMIT_)/;
+    const onlyWorker = /^(WORKER_|MAX_ROW_|LOG_RETENTION_|RETENTION_)/;
+    expect(settingsOf('worker').filter((name) => onlyApi.test(name))).toEqual([]);
+    expect(settingsOf('api').filter((name) => onlyWorker.test(name))).toEqual([]);
+  });
+
+  test('gives the migration no secret but that of the database', () => {
+    expect(settingsOf('migrate').toSorted()).toEqual(
+      [
+        'AUTO_MIGRATE',
+        'DATABASE_DIRECT_URL',
+        'DATABASE_URL',
+        'MODELS_FILE',
+        'REDIS_URL',
+        'SOURCE_DATABASE_URL',
+      ].toSorted(),
+    );
+    expect(service('migrate').environment?.REDIS_URL).not.toContain('PASSWORD');
+  });
+
+  test('gives the servers beside us none of our secrets', () => {
+    for (const name of ['postgres', 'redis', 's3']) {
+      const values = JSON.stringify(service(name).environment);
+      expect(values).not.toMatch(/ENCRYPTION_KEYS|DATABASE_URL/);
+      if (name !== 'postgres') expect(values).not.toContain('POSTGRES_PASSWORD');
+      if (name !== 'redis') expect(values).not.toContain('REDIS_PASSWORD');
+      if (name !== 's3') expect(values).not.toContain('S3_SECRET');
+    }
+  });
+
+  test.each(Object.keys(compose.services))('limits the memory and the processes of %s', (name) => {
+    expect(service(name).mem_limit).toMatch(/^(\d+[mg]|\$\{WORKER_MEMORY_LIMIT:-\d+m\})$/);
+    expect(service(name).pids_limit).toBeGreaterThan(0);
   });
 });
 
