@@ -114,7 +114,6 @@ async function exportUntil(end: number) {
       at: () => {},
       progressed: nothing,
       confirmCommit: nothing,
-      confirmLease: nothing,
       lease: { holds: () => true, extend: nothing },
       raiseGeneration: async (floor) => floor + 1,
       readElements: async function* () {},

@@ -6,7 +6,7 @@ import { RunStatements } from '../state/store/runs/run-statements.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { Attempt } from '../service/worker/attempt.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';
-import { serveJob } from '../service/worker/child-run.ts';
+import { serveJob } from '../service/worker/run-alone.ts';
 import type { ChildSetup } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';

@@ -11,12 +11,8 @@ import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
 import { doEach } from '../service/use-cases/separate-work.ts';
 import { WorkGuard } from '../service/use-cases/work-guard.ts';
 import { type AttemptReport, logAttempt } from '../service/worker/attempt-report.ts';
-import {
-  type HandlerOptions,
-  SourceWaits,
-  type WorkerReports,
-} from '../service/worker/run-jobs.ts';
-import { createHandlers } from '../service/worker/handlers.ts';
+import type { HandlerOptions, WorkerReports } from '../service/worker/options.ts';
+import { createHandlers, SourceWaits } from '../service/worker/run-jobs.ts';
 import { LeaseKeeper } from '../service/worker/run-ports.ts';
 import type { JobHandlers } from '../state/queue/catalogue.ts';
 import { type Consumer, openConsumer } from '../state/queue/consumer.ts';

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
 import { csv } from '../../src/rows/encoders/csv/definition.ts';
 import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
-import { JsonValues } from '../../src/rows/pipeline/replace-json.ts';
+import { JsonValues } from '../../src/rows/pipeline/value-rules.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
 import { columnsOf, rowBlock } from '../support/row-blocks.ts';

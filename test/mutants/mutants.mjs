@@ -44,7 +44,7 @@ export const mutants = [
   },
   {
     name: 'scheduling: intervals after the end of the window count as missed',
-    file: 'src/service/scheduling/missed-while-paused.ts',
+    file: 'src/service/scheduling/schedule.ts',
     find: 'Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY)',
     replace: 'Math.min(until, now)',
     test: 'test/unit/scheduling/missed-while-paused.test.ts',

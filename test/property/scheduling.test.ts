@@ -15,7 +15,7 @@ import {
   nominalMs,
 } from '../../src/service/scheduling/boundary.ts';
 import { jitterMs } from '../../src/service/scheduling/jitter.ts';
-import { missedWhilePaused } from '../../src/service/scheduling/missed-while-paused.ts';
+import { missedWhilePaused } from '../../src/service/scheduling/schedule.ts';
 import { planTicks, type Tick } from '../../src/service/scheduling/plan.ts';
 import { previewIntervals } from '../../src/service/scheduling/preview.ts';
 import { timelineOf } from '../../src/service/scheduling/timeline.ts';

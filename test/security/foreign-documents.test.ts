@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { readShortXml, readXml } from '../../src/rows/destinations/s3/xml.ts';
 import { parseForeignJson } from '../../src/foundation/domain/foreign-json.ts';
 import { decodeManifest } from '../../src/rows/pipeline/manifest.ts';
-import { ReadingBudget } from '../../src/extensions/iceberg/avro-read.ts';
+import { ReadingBudget } from '../../src/extensions/iceberg/avro.ts';
 import { decodeManifestFile, decodeManifestList } from '../../src/extensions/iceberg/manifests.ts';
 import { decodeMetadata } from '../../src/extensions/iceberg/metadata.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
@@ -25,7 +25,7 @@ const readers: Readonly<Record<string, string>> = {
   'foundation/domain/foreign-json.ts': 'JSON of others: tested below',
   'rows/pipeline/manifest.ts': 'manifests in buckets: tested below',
   'service/worker/put-statements.ts': 'statements in buckets: 16 MiB, foreign-json.ts',
-  'extensions/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
+  'extensions/iceberg/avro.ts': 'manifests and lists of Iceberg tables: tested below',
   'extensions/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
   // Rows: MAX_ROW_MIB bounds their bytes.
   'rows/transforms/json.ts': 'JSON of rows in built-in steps: test/unit/transforms/hostile-rows',

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/state/store/runs/workers.ts';
-import { Admission, type ComingRun } from '../../src/service/admission/admission.ts';
+import { Admission, type ComingRun, dispatchRuns } from '../../src/service/admission/admission.ts';
 import { Crowd } from '../../src/service/admission/reading-turns.ts';
-import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
 import type { AttemptReport } from '../../src/service/worker/attempt-report.ts';
-import type { HandlerOptions } from '../../src/service/worker/run-jobs.ts';
-import { createHandlers } from '../../src/service/worker/handlers.ts';
+import type { HandlerOptions } from '../../src/service/worker/options.ts';
+import { createHandlers } from '../../src/service/worker/run-jobs.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';

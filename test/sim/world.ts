@@ -25,7 +25,7 @@ import { updateExport } from '../../src/service/use-cases/exports/update-export.
 import { applyRetention } from '../../src/service/use-cases/installation/apply-retention.ts';
 import { cancelRun } from '../../src/service/use-cases/runs/cancel-work.ts';
 import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns } from '../../src/service/admission/admission.ts';
 import { recordFault, releaseRun } from '../../src/service/use-cases/runs/finish-run.ts';
 import { lookBack, SlowExports } from '../../src/service/use-cases/runs/look-back.ts';
 import { advanceBackfill, claimRun } from '../support/run-verbs.ts';

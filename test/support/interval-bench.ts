@@ -28,7 +28,7 @@ import { makeSigningKey, signWith } from '../../src/foundation/security/signing-
 import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
 import type { ReadRow } from '../../src/rows/encoders/encoder.ts';
 import { madeBy, readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
-import { SpoolFolder } from '../../src/rows/pipeline/spool-folder.ts';
+import { SpoolFolder } from '../../src/rows/pipeline/key-spool.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
 import {
@@ -190,8 +190,12 @@ export function attempt(
     {
       journal: uploads.journal,
       progressed: async () => {},
-      confirmLease: async () => void asked.push('lease'),
-      lease: { holds: () => true, extend: async () => {} },
+      lease: {
+        holds: () => true,
+        extend: async (always) => {
+          if (always) asked.push('lease');
+        },
+      },
       raiseGeneration: async (floor) => {
         asked.push(`generation above ${floor}`);
         return floor + 1;

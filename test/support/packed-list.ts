@@ -1,5 +1,5 @@
 import { deflateRawSync } from 'node:zlib';
-import { textOf } from '../../src/extensions/iceberg/avro-schema.ts';
+import { textOf } from '../../src/extensions/iceberg/avro.ts';
 import { listSchema } from '../../src/extensions/iceberg/manifests.ts';
 
 /** Avro's varint of a zigzag number. */

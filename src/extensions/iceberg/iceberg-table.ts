@@ -16,7 +16,7 @@ import type {
   TableExport,
   TableFormat,
 } from '../../rows/pipeline/table-format.ts';
-import { ReadingBudget } from './avro-read.ts';
+import { ReadingBudget } from './avro.ts';
 import { commitInterval, expireSnapshots, haveSameFiles } from './commit-interval.ts';
 import {
   findInterval,
@@ -26,8 +26,7 @@ import {
   readManifests,
   type TableInterval,
 } from './manifest-set.ts';
-import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
-import { joinFields } from './schema.ts';
+import { currentSnapshot, joinFields, ownNames, schemaOf } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 import { maxMetadataBytes, readNewest } from './versions.ts';
 
@@ -109,7 +108,7 @@ async function commitFiles(
       retentionMs,
       signal,
       readNow: () => ports.readNow(),
-      confirm: () => ports.confirmLease(),
+      confirm: () => ports.lease.extend(true),
     },
     {
       ...interval,

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { readKey } from '../../foundation/domain/file-name.ts';
 import type { Instant } from '../../foundation/domain/time.ts';
-import { ReadingBudget } from './avro-read.ts';
+import { ReadingBudget } from './avro.ts';
 import {
   type Counts,
   decodeManifestFile,
@@ -12,8 +12,7 @@ import {
   type ManifestEntry,
   type ManifestInfo,
 } from './manifests.ts';
-import { nameOf, ownerMark, type Snapshot } from './metadata.ts';
-import type { TableSchema } from './schema.ts';
+import { nameOf, ownerMark, type Snapshot, type TableSchema } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
 /** An interval of the export. */

@@ -1,16 +1,18 @@
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
-import { decodeAvro, type ReadingBudget } from './avro-read.ts';
 import {
   type AvroField,
   type AvroObject,
   type AvroRecord,
   type AvroValue,
+  decodeAvro,
+  encodeAvro,
+  encodeMap,
   mapOf,
   optional,
+  type ReadingBudget,
   required,
-} from './avro-schema.ts';
-import { encodeAvro, encodeMap } from './avro-write.ts';
-import type { TableSchema } from './schema.ts';
+} from './avro.ts';
+import type { TableSchema } from './metadata.ts';
 
 /** Iceberg's manifests and manifest lists of version 2: https://iceberg.apache.org/spec/#manifests */
 

@@ -6,12 +6,8 @@ const validMs = 10 * 60_000;
 
 const maxKept = 1_000;
 
-interface Kept {
-  readonly traits: StoreTraits;
-  readonly beganAt: number;
-}
-
-interface Running {
+/** A probe that runs, or has found something. */
+interface Probe {
   readonly traits: Promise<StoreTraits>;
   readonly beganAt: number;
 }
@@ -21,8 +17,7 @@ interface Running {
  * same time must not probe one store a thousand times.
  */
 export class SharedProbes {
-  readonly #kept = new Map<string, Kept>();
-  readonly #running = new Map<string, Running>();
+  readonly #probes = new Map<string, Probe>();
   readonly #now: () => number;
 
   /** @param now monotonic, in milliseconds */
@@ -44,43 +39,33 @@ export class SharedProbes {
     probe: () => Promise<StoreTraits>,
     signal: AbortSignal,
   ): Promise<StoreTraits> {
-    const changedAt = this.#now() - changedForMs;
-    const running = this.#running.get(store);
-    const isNew = running !== undefined && running.beganAt > changedAt;
+    const now = this.#now();
+    const before = this.#probes.get(store);
+    const isShared =
+      before && before.beganAt > now - changedForMs && now - before.beganAt < validMs;
     // Null if that probe failed.
-    const shared = isNew
-      ? await unlessAborted(
-          running.traits.catch(() => null),
-          signal,
-        )
-      : this.#read(store, changedAt);
+    const failed = () => null;
+    const shared = isShared ? await unlessAborted(before.traits.catch(failed), signal) : null;
     if (shared) return shared;
     const own = { traits: probe(), beganAt: this.#now() };
-    this.#running.set(store, own);
+    this.#keep(store, own);
     try {
-      const traits = await own.traits;
-      this.#keep(store, { traits, beganAt: own.beganAt });
-      return traits;
-    } finally {
-      if (this.#running.get(store) === own) this.#running.delete(store);
+      return await own.traits;
+    } catch (error) {
+      if (this.#probes.get(store) === own) this.#probes.delete(store);
+      throw error;
     }
   }
 
   /** The store behaved differently. */
   forget(store: string): void {
-    this.#kept.delete(store);
+    this.#probes.delete(store);
   }
 
-  #read(store: string, changedAt: number): StoreTraits | null {
-    const entry = this.#kept.get(store);
-    if (entry === undefined || entry.beganAt <= changedAt) return null;
-    return this.#now() - entry.beganAt < validMs ? entry.traits : null;
-  }
-
-  #keep(store: string, kept: Kept): void {
-    this.#kept.delete(store);
-    this.#kept.set(store, kept);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
+  #keep(store: string, probe: Probe): void {
+    this.#probes.delete(store);
+    this.#probes.set(store, probe);
+    const [oldest] = this.#probes.keys();
+    if (this.#probes.size > maxKept && oldest !== undefined) this.#probes.delete(oldest);
   }
 }

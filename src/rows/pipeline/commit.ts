@@ -6,7 +6,7 @@ import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
-import type { HashedFile } from './file-set.ts';
+import type { CompleteOne, HashedFile, Tags } from './file-set.ts';
 import type { Delivery, FoundCommit, IntervalJob, RunPorts } from './interval-job.ts';
 import type {
   CommitIntent,
@@ -62,30 +62,18 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
   if (!haveSameFolders(current.files, made.files)) return null;
   // Without a manifest readers have only the keys, so another prefix must get the files.
   if (!job.writesManifest && !haveSameKeys(current, made)) return null;
-  const tags = new Map(
-    [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])].map((file) => [
-      file.key,
-      file.etag ?? null,
-    ]),
-  );
+  const recorded = [...job.current.files, ...job.current.rejectedFiles];
+  const tags = new Map(recorded.map(({ key, etag = null }) => [key, etag]));
   const withTag = (file: CommittedFile) => ({ ...file, etag: tags.get(file.key) ?? null });
   const files = current.files.map(withTag);
   const rejectedFiles = current.rejectedFiles.map(withTag);
   for (const file of [...files, ...rejectedFiles]) {
     if (!(await isThere(destination, file, signal))) return null;
   }
-  const { generation, era, manifestKey: key, manifestEtag, manifestSha256 } = current;
-  return {
-    ...made,
-    recipe: withSchemaDigest(made.recipe, columns),
-    files,
-    rejectedFiles,
-    generation,
-    era,
-    manifestKey: key,
-    manifestEtag,
-    manifestSha256,
-  };
+  const { generation, era, manifestKey, manifestEtag, manifestSha256 } = current;
+  const named = { generation, era, manifestKey, manifestEtag, manifestSha256 };
+  const recipe = withSchemaDigest(made.recipe, columns);
+  return { ...made, ...named, recipe, files, rejectedFiles };
 }
 
 /** The current files as the bucket has them; null if they may differ from our record. */
@@ -107,15 +95,8 @@ function currentByManifest(
   const { files, rejected_files: rejectedFiles } = manifest;
   const same = { ...again, ...facts, files, rejected_files: rejectedFiles };
   if (JSON.stringify(same) !== JSON.stringify({ ...before, ...facts })) return null;
-  return {
-    generation,
-    era: current.era,
-    manifestKey: made.manifestKey,
-    manifestEtag: etag,
-    manifestSha256: sha256,
-    files,
-    rejectedFiles,
-  };
+  const named = { generation, era: current.era, manifestKey: made.manifestKey };
+  return { ...named, manifestEtag: etag, manifestSha256: sha256, files, rejectedFiles };
 }
 
 async function isThere(
@@ -132,10 +113,8 @@ async function isThere(
 export interface CompletableFiles {
   /** Facts of the format about the columns of each file, by key. */
   readonly columnMetrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
-  /** Makes every file readable at its key. @returns the tag of each, by key */
-  complete(
-    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
-  ): Promise<ReadonlyMap<string, string | null>>;
+  /** Makes every file readable at its key. */
+  complete(completeOne: CompleteOne): Promise<Tags>;
 }
 
 /** A commit is made of these. */
@@ -150,9 +129,16 @@ export interface Commit extends Delivery {
   readonly found: FoundCommit;
 }
 
-/** Makes the files readable, adds them to the export's table, then puts the manifest that names them. */
+/**
+ * Stores the intent, makes the files readable, adds them to the export's table, then puts the manifest that names them.
+ *
+ * @throws SluiceError, also those of `prepareCommit` and `RunPorts.confirmCommit`
+ */
 export async function commitFiles(commit: Commit): Promise<IntervalResult> {
-  const { destination, job, files, intent, columns, found, ports, signal } = commit;
+  const { destination, job, files, columns, found, ports, signal } = commit;
+  ports.at('commit');
+  const { intent, body } = prepareCommit(job, commit.intent, columns);
+  await ports.confirmCommit(intent);
   await failpoint('before_complete');
   const { manifestKey: key } = intent;
   const tags = await files.complete((writer) =>
@@ -171,26 +157,24 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
     files: intent.files.map(withTag),
     rejectedFiles: intent.rejectedFiles.map(withTag),
   };
-  if (key === null) return { ...committed, manifestEtag: null, manifestSha256: null };
+  if (key === null || body === null) {
+    return { ...committed, manifestEtag: null, manifestSha256: null };
+  }
   const { columnMetrics: metrics } = files;
   await found.table?.commit({ ...intent, metrics, columns });
   await failpoint('before_manifest');
-  // Fails if the manifest changed after we read it.
-  const body = encodeManifest(
-    buildManifest({ ...job, ...job.encoding, ...intent, columns }),
-    job.sign,
-  );
-  const confirm = () => ports.confirmLease();
   const { lease, journal } = ports;
+  const confirm = () => lease.extend(true);
   const options = { confirm, ours: job.begunManifests, lease, journal, signal };
+  // Fails if the manifest changed after we read it.
   const { etag } = await destination.commitManifest(key, body, found.etag, options);
   await failpoint('after_manifest');
   return { ...committed, manifestEtag: etag, manifestSha256: digestOfBytes(body) };
 }
 
 /**
- * Adds the manifest's digest to an intent, so that later attempts recognize the manifest even if they
- * cannot read it.
+ * The bytes of the manifest, and the intent with their digest, so that later attempts recognize the manifest even if
+ * they cannot read it. Null: the export writes no manifest.
  *
  * @throws SluiceError `destination.invalid_config` if the manifest would be too long to be read back
  */
@@ -198,8 +182,8 @@ export function prepareCommit(
   job: IntervalJob,
   intent: CommitIntent,
   columns: readonly Column[],
-): CommitIntent {
-  if (intent.manifestKey === null) return intent;
+): { readonly intent: CommitIntent; readonly body: Buffer | null } {
+  if (intent.manifestKey === null) return { intent, body: null };
   const body = encodeManifest(
     buildManifest({ ...job, ...job.encoding, ...intent, columns }),
     job.sign,
@@ -210,7 +194,7 @@ export function prepareCommit(
   }
   const digest = createHash('md5').update(body).digest('hex');
   const recipe = withSchemaDigest(intent.recipe, columns);
-  return { ...intent, recipe, begunManifests: [digest, ...job.begunManifests] };
+  return { intent: { ...intent, recipe, begunManifests: [digest, ...job.begunManifests] }, body };
 }
 
 const withSchemaDigest = (recipe: Recipe, columns: readonly Column[]): Recipe => {
@@ -261,7 +245,7 @@ async function completeInPlace(
         await checkUnnamed(destination, job, writer.key, signal);
         const object = await destination.statFile(writer.key, signal);
         await checkOwn(job, writer.key, object, own?.etag, ports);
-        await ports.confirmLease();
+        await ports.lease.extend(true);
       }
       return await writer.complete({ replaces: expected, lease: ports.lease });
     } catch (error) {
@@ -272,7 +256,7 @@ async function completeInPlace(
       const object = await destination.statFile(writer.key, signal);
       await checkOwn(job, writer.key, object, own?.etag, ports);
       expected = object?.etag ?? null;
-      await ports.confirmLease();
+      await ports.lease.extend(true);
     }
   }
 }

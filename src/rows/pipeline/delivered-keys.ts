@@ -6,10 +6,9 @@ import type { SourceSnapshot } from '../sources/source.ts';
 import type { RunPorts, SettledAttempt } from './interval-job.ts';
 import type { RecordedFiles } from '../../foundation/domain/receipt.ts';
 import { digestOf } from './key-spool.ts';
-import { splitKeys } from './key-values.ts';
+import { splitKeys, textOfKeys } from './row-keys.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowSpool, type SpoolLimits } from './row-spool.ts';
-import { textOfKeys } from './row-keys.ts';
 
 /** Keys are compared group by group: a group of 10 million keys has 10,000. */
 const groupCount = 1_024;

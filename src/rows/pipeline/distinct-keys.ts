@@ -1,8 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
-import { showKeys } from './key-values.ts';
-import { RowKeys } from './row-keys.ts';
+import { RowKeys, showKeys } from './row-keys.ts';
 
 /** Finds rows with the key of the row before them: those of an element come in the order of the key. */
 export class DistinctKeys {

@@ -13,17 +13,15 @@ import {
 } from '../../foundation/domain/receipt.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
-import type { Destination, UploadJournal } from '../destinations/destination.ts';
 import type { RemainingFile } from '../encoders/encoder.ts';
-import { commitFiles, type CompletableFiles, prepareCommit } from './commit.ts';
-import { fetchFile } from './fetch-file.ts';
-import { abortAll, HashedFile } from './file-set.ts';
-import type { IntervalAttempt, IntervalJob } from './interval-job.ts';
-import { keyOfRow } from './key-values.ts';
-import { entryOf, isTombstone } from './manifest.ts';
-import { type MadeBy, madeBy } from './read-back.ts';
-import { SpoolFolder } from './spool-folder.ts';
-import type { OpenTable } from './table-format.ts';
+import { commitFiles, type CompletableFiles } from './commit.ts';
+import { fetchFile, madeBy, type MadeBy } from './read-back.ts';
+import { abortAll, completeAll, type CompleteOne, HashedFile, type Tags } from './file-set.ts';
+import type { Delivery, IntervalAttempt } from './interval-job.ts';
+import { keyOfRow } from './row-keys.ts';
+import { entryOf, isTombstone, sum } from './manifest.ts';
+import { RowBits, SpoolFolder } from './key-spool.ts';
+import type { MadeFiles } from './table-format.ts';
 
 /** The result of an erasure for the files of one kind. */
 interface Remaining {
@@ -45,10 +43,10 @@ export async function eraseRows(
   attempt: IntervalAttempt,
   erased: ErasedValue,
 ): Promise<IntervalResult> {
-  const { job, ports, destination, signal } = attempt;
+  const { ports } = attempt;
   const delivered = findDelivered(attempt);
   await failpoint('before_open');
-  const erasedFiles = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  const erasedFiles = new ErasedFiles(attempt);
   const folder = new SpoolFolder();
   try {
     const path = join(await folder.path(), 'file');
@@ -77,14 +75,14 @@ export async function eraseRows(
 
 /** Removes all files of an interval, whose manifest says that the export's rule did it. Nothing happens if the rule keeps them by now. */
 export async function expireFiles(attempt: IntervalAttempt): Promise<IntervalResult> {
-  const { job, ports, destination, signal } = attempt;
+  const { job, ports } = attempt;
   const delivered = findDelivered(attempt);
   if (job.isKept) return resultOf(delivered);
   await failpoint('before_open');
   const { files, rejectedFiles } = delivered;
   ports.log('INFO', `keep_snapshots removes ${files.length + rejectedFiles.length} files.`);
   const none: Remaining = { files: [], erased: 0, changed: 0 };
-  const noFiles = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  const noFiles = new ErasedFiles(attempt);
   return commitRemaining(attempt, { ...delivered, snapshotAt: null }, none, none, noFiles);
 }
 
@@ -183,12 +181,13 @@ async function removeFrom(
 }
 
 async function commitRemaining(
-  { job, destination, ports, found, signal }: IntervalAttempt,
+  attempt: IntervalAttempt,
   delivered: CurrentReceipt,
   remaining: Remaining,
   rejected: Remaining,
   files: ErasedFiles,
 ): Promise<IntervalResult> {
+  const { job, found } = attempt;
   const { manifestEtag: _, manifestSha256: __, ...before } = resultOf(delivered);
   const rows = sum(remaining.files, (file) => file.rows);
   const rejectedRows = sum(rejected.files, (file) => file.rows);
@@ -210,15 +209,13 @@ async function commitRemaining(
     // Only names and PostgreSQL's types are written; the table has its columns.
     ({ name, type }): Column => ({ name, type: 'text', sourceType: type }),
   );
-  ports.at('commit');
-  const prepared = prepareCommit(job, intent, columns);
-  await ports.confirmCommit(prepared);
-  const commit = { destination, job, files, intent: prepared, columns, ports, signal };
-  return commitFiles({ ...commit, found: { ...found, table: keepColumns(found.table) } });
-}
-
-function keepColumns(table: OpenTable | null): OpenTable | null {
-  return table && { ...table, commit: (made) => table.commit({ ...made, columns: [] }) };
+  // The rows have the columns that they had.
+  const { table } = found;
+  const kept = table && {
+    ...table,
+    commit: (made: MadeFiles) => table.commit({ ...made, columns: [] }),
+  };
+  return commitFiles({ ...attempt, files, intent, columns, found: { ...found, table: kept } });
 }
 
 /** Makes the result if nothing changes: what the files have is counted again. */
@@ -226,36 +223,6 @@ function resultOf(delivered: CurrentReceipt): IntervalResult {
   const rows = sum(delivered.files, (file) => file.rows);
   const rejectedRows = sum(delivered.rejectedFiles, (file) => file.rows);
   return { ...unchanged(delivered), totalRows: rows + rejectedRows, rows, rejectedRows };
-}
-
-function sum<T>(items: readonly T[], value: (item: T) => number): number {
-  return items.reduce((total, item) => total + value(item), 0);
-}
-
-/** Numbers of rows: one bit for each, up to the last. */
-class RowBits {
-  #bits = new Uint8Array(64);
-  #count = 0;
-
-  get count(): number {
-    return this.#count;
-  }
-
-  /** Each row at most once. */
-  add(row: number): void {
-    const at = Math.floor(row / 8);
-    if (at >= this.#bits.length) {
-      const grown = new Uint8Array(Math.max(at + 1, this.#bits.length * 2));
-      grown.set(this.#bits);
-      this.#bits = grown;
-    }
-    this.#bits[at] = (this.#bits[at] as number) | (1 << (row % 8));
-    this.#count += 1;
-  }
-
-  has(row: number): boolean {
-    return ((this.#bits[Math.floor(row / 8)] ?? 0) & (1 << (row % 8))) !== 0;
-  }
 }
 
 /** A file that is made again. */
@@ -271,22 +238,12 @@ interface FileAgain {
 
 /** The files that an erasure makes, each from the one that it replaces. After a failure call `abort`. */
 class ErasedFiles implements CompletableFiles {
-  readonly #options: {
-    readonly job: IntervalJob;
-    readonly destination: Destination;
-    readonly journal: UploadJournal;
-    readonly signal: AbortSignal;
-  };
+  readonly #delivery: Delivery;
   readonly #files: HashedFile[] = [];
-  readonly #metrics = new Map<string, readonly ColumnMetrics[]>();
+  readonly columnMetrics = new Map<string, readonly ColumnMetrics[]>();
 
-  constructor(options: {
-    readonly job: IntervalJob;
-    readonly destination: Destination;
-    readonly journal: UploadJournal;
-    readonly signal: AbortSignal;
-  }) {
-    this.#options = options;
+  constructor(delivery: Delivery) {
+    this.#delivery = delivery;
   }
 
   get count(): number {
@@ -294,20 +251,16 @@ class ErasedFiles implements CompletableFiles {
   }
 
   get rows(): number {
-    return this.#files.reduce((total, file) => total + file.entry().rows, 0);
+    return sum(this.#files, (file) => file.entry().rows);
   }
 
   get bytes(): number {
-    return this.#files.reduce((total, file) => total + file.bytes, 0);
-  }
-
-  get columnMetrics(): ReadonlyMap<string, readonly ColumnMetrics[]> {
-    return this.#metrics;
+    return sum(this.#files, (file) => file.bytes);
   }
 
   /** Writes a file. Nothing is readable before `complete`, unless the file replaces its own key. */
   async write(again: FileAgain, rest: RemainingFile): Promise<ManifestFile> {
-    const { job, destination, journal, signal } = this.#options;
+    const { job, destination, ports, signal } = this.#delivery;
     const { exportId: owner, encoding, writesManifest, generation } = job;
     const run = { id: job.runId, era: job.era };
     const key = writesManifest ? this.#keyOf(again) : again.before.key;
@@ -315,7 +268,7 @@ class ErasedFiles implements CompletableFiles {
     // A file that is put at once stays in memory until the commit: the others have uploads.
     const isNewKey = writesManifest && this.#files.length === 0;
     const options = { key, contentType, owner, run, isNewKey };
-    const writer = await destination.createFile(options, journal, signal);
+    const writer = await destination.createFile(options, ports.journal, signal);
     const file = new HashedFile(key, writesManifest ? generation : again.before.generation, writer);
     this.#files.push(file);
     for await (const chunk of rest.bytes) {
@@ -324,12 +277,12 @@ class ErasedFiles implements CompletableFiles {
     }
     await file.write([], again.rows);
     await file.flush();
-    this.#metrics.set(key, rest.columnMetrics ?? []);
+    this.columnMetrics.set(key, rest.columnMetrics ?? []);
     return file.entry();
   }
 
   #keyOf({ before, index, of, isRejected }: FileAgain): string {
-    const { names, generation, maxFileBytes, encoding } = this.#options.job;
+    const { names, generation, maxFileBytes, encoding } = this.#delivery.job;
     // The keys keep the order of the rows.
     const part = of === 1 && maxFileBytes === null ? null : index + 1;
     const partition = partitionOfKey(names.stem, before.key) ?? '';
@@ -337,12 +290,8 @@ class ErasedFiles implements CompletableFiles {
     return isRejected ? rejectedKey(key) : key;
   }
 
-  async complete(
-    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
-  ): Promise<ReadonlyMap<string, string | null>> {
-    const tags = new Map<string, string | null>();
-    for (const file of this.#files) tags.set(file.key, (await completeOne(file)).etag);
-    return tags;
+  complete(completeOne: CompleteOne): Promise<Tags> {
+    return completeAll(this.#files, completeOne);
   }
 
   async abort(): Promise<void> {

@@ -8,7 +8,7 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { refusePartOfDay } from '../sources/source.ts';
 import { withOpenSteps } from '../transforms/own-steps.ts';
-import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
+import { type Commit, commitFiles, findAdoptable, findUnchanged } from './commit.ts';
 import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows, expireFiles } from './erase-rows.ts';
 import type {
@@ -24,8 +24,7 @@ import {
   type LeftoverFile,
   namedBy,
 } from '../../foundation/domain/receipt.ts';
-import { KeySpool } from './key-spool.ts';
-import { SpoolFolder } from './spool-folder.ts';
+import { KeySpool, SpoolFolder } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
@@ -145,7 +144,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   // An element has what is gone too.
   const delivered = element ? [] : await findAllDelivered(job, found, destination, signal);
-  const keys = delivered.length > 0 ? new KeySpool(folder, 'made-keys') : null;
+  const keys = delivered.length > 0 ? new KeySpool() : null;
   let closing: Promise<void> | null = null;
   // Beside the reading. What fails there may be for want of a connection.
   const counting = snapshot.countRows(signal).catch(() => null);
@@ -178,11 +177,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     await deliveredKeys?.checkUnchanged(ports);
-    const confirmed = prepareCommit(job, intent, columns);
-    await ports.confirmCommit(confirmed);
-    const confirmedCommit = { ...planned, intent: confirmed };
-    return await commitFiles({ ...confirmedCommit, files }).catch((error) =>
-      cleanAfterRefusal(confirmedCommit, error),
+    return await commitFiles({ ...planned, files }).catch((error) =>
+      cleanAfterRefusal(planned, error),
     );
   };
   try {
@@ -309,7 +305,7 @@ async function withdraw({ destination, job, intent, ports, signal }: Refused): P
   const there = await readManifestAt(destination, manifestKey, signal);
   if (there === null || there === 'denied') return;
   if (there.manifest?.batch_export_id === job.exportId) return;
-  await ports.confirmLease();
+  await ports.lease.extend(true);
   await destination.deleteFiles(ours, signal);
   await ports.withdraw(keys.concat(manifestKey));
 }

@@ -14,7 +14,7 @@ import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import type { TransformedRows } from '../transforms/transform-rows.ts';
 import type { IntervalJob } from './interval-job.ts';
-import { JsonDepths } from './json-depths.ts';
+import { ValueRules } from './value-rules.ts';
 import type { KeySpool } from './key-spool.ts';
 import type { PartitionedRows } from './partitioned-rows.ts';
 import { Portions } from './portions.ts';
@@ -24,8 +24,6 @@ import {
   type Rejections,
   RejectionTally,
 } from './rejection-tally.ts';
-import { InfiniteValues } from './replace-infinite.ts';
-import { JsonValues } from './replace-json.ts';
 import { KeyNotes, RowKeys } from './row-keys.ts';
 
 export interface FileSetOptions
@@ -65,14 +63,11 @@ export class FileSet {
   readonly #ended: HashedFile[] = [];
   readonly #endedRejected: HashedFile[] = [];
   readonly #rejections: RejectionTally;
-  readonly #depths: JsonDepths;
-  readonly #infinite: InfiniteValues;
-  readonly #json: JsonValues;
+  readonly #rules: ValueRules;
   readonly #keyNotes: KeyNotes | null;
   /** Facts of the format about the columns of each file, by key; valid after `finish`. */
   readonly columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
-  /** The partition that is being written. */
   #partition = '';
   /** Files of each partition. */
   readonly #parts = new Map<string, number>();
@@ -90,14 +85,11 @@ export class FileSet {
     this.#options = options;
     const { columns, keyIndices, encoding } = options;
     this.#rejections = new RejectionTally(columns, keyIndices, encoding.toJson);
-    this.#depths = new JsonDepths(columns, keyIndices, encoding.toJson);
-    this.#infinite = new InfiniteValues(columns, keyIndices, encoding.settings.infinity);
-    this.#json = new JsonValues(columns, encoding.settings);
+    this.#rules = new ValueRules(columns, keyIndices, encoding);
     const rowKeys = new RowKeys(columns, keyIndices, encoding.toJson);
     this.#keyNotes = options.keys ? new KeyNotes(options.keys, rowKeys) : null;
   }
 
-  /** The rejected rows by reason, the most frequent one first. */
   get rejections(): readonly Rejections[] {
     return this.#rejections.all;
   }
@@ -146,9 +138,9 @@ export class FileSet {
 
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
-    await this.#depths.check(given);
+    // The keys as the source has them.
     await this.#keyNotes?.addRows(given);
-    const block = this.#json.replaceIn(this.#infinite.replaceIn(given));
+    const block = await this.#rules.apply(given);
     const { partitions } = this.#options;
     if (!partitions) return this.#writeToFiles(block);
     let added = await partitions.add(block, 0);
@@ -236,13 +228,9 @@ export class FileSet {
     };
   }
 
-  /** Makes every file readable at its key. @returns the tag of each, by key */
-  async complete(
-    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
-  ): Promise<ReadonlyMap<string, string | null>> {
-    const tags = new Map<string, string | null>();
-    for (const file of this.#all()) tags.set(file.key, (await completeOne(file)).etag);
-    return tags;
+  /** Makes every file readable at its key. */
+  complete(completeOne: CompleteOne): Promise<Tags> {
+    return completeAll(this.#all(), completeOne);
   }
 
   /** Removes the files that are not complete. */
@@ -370,6 +358,21 @@ export class HashedFile {
   }
 }
 
+/** Makes a file readable at its key. */
+export type CompleteOne = (file: HashedFile) => Promise<{ readonly etag: string | null }>;
+
+/** The tag of each completed file, by key. */
+export type Tags = ReadonlyMap<string, string | null>;
+
+export async function completeAll(
+  files: readonly HashedFile[],
+  completeOne: CompleteOne,
+): Promise<Tags> {
+  const tags = new Map<string, string | null>();
+  for (const file of files) tags.set(file.key, (await completeOne(file)).etag);
+  return tags;
+}
+
 /** Each has some seconds, so they must not all begin at once. */
 const abortedAtOnce = 8;
 
@@ -393,6 +396,5 @@ const folderOf = ({ key }: HashedFile) => key.slice(0, key.lastIndexOf('/') + 1)
 /** Orders files by their folders; those of one folder stay as they are. */
 function byFolder(one: HashedFile, other: HashedFile): number {
   const [before, after] = [folderOf(one), folderOf(other)];
-  if (before === after) return 0;
-  return before < after ? -1 : 1;
+  return before < after ? -1 : Number(before > after);
 }

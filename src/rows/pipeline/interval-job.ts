@@ -25,7 +25,7 @@ import type { Step } from '../transforms/step.ts';
 import type { FoundManifest, Manifest } from './manifest.ts';
 import type { PartitionLimits } from './partitioned-rows.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
-import type { SpoolFolder } from './spool-folder.ts';
+import type { SpoolFolder } from './key-spool.ts';
 import type { ExportTable, OpenTable } from './table-format.ts';
 
 /** Rules that turn rows into bytes. */
@@ -112,13 +112,7 @@ export interface RunPorts {
    * @throws SluiceError `run.lease_lost` or `run.cancelled`
    */
   confirmCommit(intent: CommitIntent): Promise<void>;
-  /**
-   * Checks the fence again, right before an unconditional write.
-   *
-   * @throws SluiceError `run.lease_lost`
-   */
-  confirmLease(): Promise<void>;
-  /** For what makes a commit current: nothing of it is sent once the lease is over. */
+  /** For what makes a commit current: nothing of it is sent once the lease is over. Right before an unconditional write it is extended. */
   readonly lease: PutLease;
   /**
    * Raises the attempt's generation above `floor`, because the bucket is ahead of our database.

@@ -2,9 +2,10 @@ import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
-import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import {
+  type AttemptFacts,
+  type CommittedFiles,
   type IntervalResult,
   type LeftoverFile,
   namedBy,
@@ -19,15 +20,11 @@ import {
 import { knowsFile, mayStat } from './may-stat.ts';
 
 /** The current commit of an interval, whose older generations are removed. */
-export interface CurrentCommit {
-  readonly exportId: string;
-  readonly runId: string;
-  readonly era: string;
-  readonly interval: DataInterval;
-  readonly generation: number;
+export interface CurrentCommit
+  extends Pick<AttemptFacts, 'exportId' | 'runId' | 'era' | 'interval'>,
+    Pick<CommittedFiles, 'generation' | 'manifestKey'> {
   /** The generation of the attempt that made it: above every earlier one's, even if it replaced files in place. */
   readonly attemptGeneration: number;
-  readonly manifestKey: string | null;
 }
 
 export interface Removal {

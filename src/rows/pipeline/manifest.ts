@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import {
@@ -6,18 +7,16 @@ import {
   type Element,
   type ManifestElement,
 } from '../../foundation/domain/element.ts';
-import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
-import type { ManifestFile } from '../../foundation/domain/receipt.ts';
+import type {
+  AttemptFacts,
+  CommittedFiles,
+  ManifestFile,
+} from '../../foundation/domain/receipt.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
-import {
-  type DataInterval,
-  type Instant,
-  type Timestamp,
-  toTimestamp,
-} from '../../foundation/domain/time.ts';
+import { type Instant, toTimestamp } from '../../foundation/domain/time.ts';
 
 /**
  * The contents of an interval. It is written last, so a reader that waits for it never sees half an
@@ -59,17 +58,10 @@ export interface Manifest {
   readonly receipt?: Signature;
 }
 
-export interface ManifestFacts {
-  readonly exportId: string;
-  readonly runId: string;
-  readonly attempt: number;
-  readonly generation: number;
-  readonly era: string;
-  readonly interval: DataInterval;
-  readonly mode: ExportMode;
+export interface ManifestFacts
+  extends Pick<AttemptFacts, 'exportId' | 'runId' | 'attempt' | 'interval' | 'mode'>,
+    Pick<CommittedFiles, 'generation' | 'era' | 'snapshotAt' | 'element'> {
   readonly purpose?: RunPurpose;
-  readonly snapshotAt?: Timestamp | null;
-  readonly element?: Element | null;
   readonly snapshot?: string;
   readonly format: string;
   readonly compression: string | null;
@@ -227,14 +219,12 @@ export async function readManifestAt(
     throw error;
   });
   if (object === null || object === 'denied') return object;
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of object.body) chunks.push(chunk);
   const { etag, modifiedAt = null } = object;
-  const bytes = Buffer.concat(chunks);
+  const bytes = await buffer(object.body);
   const sha256 = digestOfBytes(bytes);
   return { manifest: await decodeManifest(bytes), etag, modifiedAt, sha256 };
 }
 
-function sum<T>(items: readonly T[], value: (item: T) => number): number {
+export function sum<T>(items: readonly T[], value: (item: T) => number): number {
   return items.reduce((total, item) => total + value(item), 0);
 }

@@ -7,7 +7,7 @@ import type { ReadColumn } from '../encoders/encoder.ts';
 import type { IntervalJob, IntervalSource, RunPorts } from './interval-job.ts';
 import type { CommitIntent, CurrentReceipt } from '../../foundation/domain/receipt.ts';
 import { KeySpool } from './key-spool.ts';
-import { showKeys } from './key-values.ts';
+import { showKeys } from './row-keys.ts';
 import { type FoundManifest, isTombstone, type Manifest, readManifestAt } from './manifest.ts';
 import { type Delivered, type ReadingBack, readDeliveredKeys } from './read-back.ts';
 
@@ -138,7 +138,7 @@ async function findMissing(check: MissingCheck): Promise<Missing> {
   const keyColumns = await keyColumnsIn(check, recipe);
   if (typeof keyColumns === 'string') return unknown(keyColumns);
   const files = { ...delivered, recipe };
-  const keys = new KeySpool(reading.folder, 'delivered-keys');
+  const keys = new KeySpool();
   try {
     const fault = await readDeliveredKeys(reading, files, keyColumns, (key) => keys.add(key));
     if (fault !== null) return unknown(fault);

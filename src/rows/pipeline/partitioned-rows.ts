@@ -1,14 +1,18 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import {
+  type DatePart,
+  dateParts,
+  escapeValue,
   findPartitionFault,
+  maxFolderBytes,
   maxPartitions,
   type PartitionField,
   readPartitionField,
 } from '../../foundation/domain/partition.ts';
-import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import { type Column, type RowBlock, textOfJson } from '../../foundation/domain/row-block.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
-import { partitionFolder } from './partition-folder.ts';
 import { RowSpool, usualSpoolLimits } from './row-spool.ts';
+import { createHash } from 'node:crypto';
 
 /** Bytes of rows of one pass. More rows of an interval are in further files of their partitions. */
 const usualPassBytes = 2 * 1024 ** 3;
@@ -39,14 +43,14 @@ export const usualPartitionLimits: PartitionLimits = {
 };
 
 /** The rows of one partition. */
-export interface Partition {
+interface Partition {
   /** `event=signup/day=2026-11-25` */
   readonly folder: string;
   readonly blocks: AsyncIterable<RowBlock>;
 }
 
 /** Rows are divided by these. */
-export interface Partitioning {
+interface Partitioning {
   /** Entries of `partition_by`; empty: the rows are not divided. */
   readonly partitionBy: readonly string[];
   readonly encoding: { toJson(column: Column): FieldToJson };
@@ -159,3 +163,52 @@ function folderOf(
 
 /** Returns the characters of a time as JSON that decide its date parts. */
 const hourOf = (json: string): string => json.slice(0, 16) + (json.endsWith(' BC"') ? ' BC' : '');
+
+/** For null and the empty text: Hive cannot tell them apart. */
+const defaultPartition = '__HIVE_DEFAULT_PARTITION__';
+
+/** The part that remains of a longer value, in front of its digest. */
+const keptBytes = 60;
+
+/** The folder of a value, `event=signup`. @param json the value as JSON Lines has it; null for null */
+export function partitionFolder({ name, part }: PartitionField, json: string | null): string {
+  const text = json === null ? null : textOfJson(json);
+  const value = text === null || part === null ? text : cutDate(text, part);
+  const head = `${escapeValue(name)}=`;
+  if (value === null || value === '') return `${head}${defaultPartition}`;
+  return nameFolder(head, value);
+}
+
+function nameFolder(head: string, value: string): string {
+  const escaped = escapeValue(value);
+  if (Buffer.byteLength(head) + Buffer.byteLength(escaped) <= maxFolderBytes) return head + escaped;
+  const digest = createHash('sha256').update(value).digest('hex').slice(0, 32);
+  return `${head}${shorten(escaped)}-${digest}`;
+}
+
+/** Says whether a key has a folder that is named after a value, of whatever column. */
+export function isNamedAfter(key: string, value: string): boolean {
+  const folders = key.split('/').slice(0, -1);
+  return folders.some((folder) => {
+    const head = folder.slice(0, folder.indexOf('=') + 1);
+    return value !== '' && head !== '' && folder === nameFolder(head, value);
+  });
+}
+
+/** `2026-11-25` of `2026-11-25T13:00:00.000000Z`; infinity stays, and so does `BC`. */
+function cutDate(text: string, part: DatePart): string {
+  const [, year, month, day, hour] = /^(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d))?/.exec(text) ?? [];
+  if (year === undefined) return text;
+  const parts = [year, month, day, hour].slice(0, dateParts.indexOf(part) + 1);
+  return parts.join('-') + (text.endsWith(' BC') ? ' BC' : '');
+}
+
+/** The first characters, none of them cut in two. */
+function shorten(escaped: string): string {
+  let prefix = '';
+  for (const [piece] of escaped.matchAll(/(?:%[0-9A-F]{2})+|[^%]/gu)) {
+    if (Buffer.byteLength(prefix) + Buffer.byteLength(piece) > keptBytes) break;
+    prefix += piece;
+  }
+  return prefix;
+}

@@ -4,10 +4,11 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import { type FormatSettings, settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
-import { fetchFile } from './fetch-file.ts';
-import { asWritten, ColumnsAbsent, describeAbsent, keyOfRow } from './key-values.ts';
+import { asWritten, ColumnsAbsent, describeAbsent, keyOfRow } from './row-keys.ts';
 import type { ManifestFile } from '../../foundation/domain/receipt.ts';
-import type { SpoolFolder } from './spool-folder.ts';
+import type { SpoolFolder } from './key-spool.ts';
+import { createHash } from 'node:crypto';
+import { open } from 'node:fs/promises';
 
 /** The settings that made a file. Only the recipe says the format's settings, not the manifest. */
 export interface MadeBy extends Partial<FormatSettings> {
@@ -112,4 +113,37 @@ export async function readDeliveredKeys(
       return `${entry.key} has ${rows} rows, its manifest says ${entry.rows}`;
   }
   return null;
+}
+
+/**
+ * Downloads a delivered file to `path`.
+ *
+ * @returns what is wrong with its bytes; null if they are those of its entry
+ * @throws SluiceError `destination.*`
+ */
+export async function fetchFile(
+  destination: Destination,
+  { key, bytes, sha256 }: Pick<ManifestFile, 'key' | 'bytes' | 'sha256'>,
+  path: string,
+  signal?: AbortSignal,
+): Promise<string | null> {
+  const object = await destination.readFile(key, signal && { signal });
+  if (!object) return `${key} is missing`;
+  const hash = createHash('sha256');
+  let size = 0;
+  const file = await open(path, 'w', 0o600);
+  try {
+    for await (const chunk of object.body) {
+      hash.update(chunk);
+      size += chunk.byteLength;
+      // A store may send without end.
+      if (size > bytes) return `${key} has more bytes than the ${bytes} of its manifest`;
+      await file.writeFile(chunk);
+    }
+  } finally {
+    await file.close();
+  }
+  if (size !== bytes) return `${key} has ${size} bytes, its manifest says ${bytes}`;
+  if (hash.digest('hex') === sha256) return null;
+  return `${key} does not have the checksum of its manifest`;
 }

@@ -8,9 +8,8 @@ import type { ElementRequest, SequenceReading, Source } from '../sources/source.
 import type { StepDefinition } from '../transforms/own-steps.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
-import { canonicalKey } from './key-values.ts';
+import { canonicalKey, RowKeys } from './row-keys.ts';
 import { openPartitions } from './partitioned-rows.ts';
-import { RowKeys } from './row-keys.ts';
 import { keyIndicesOf, withChain, writeDeletes } from './write-rows.ts';
 
 /** An interval's files are made of these; equal settings and rows give equal files. */

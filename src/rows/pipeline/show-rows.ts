@@ -10,9 +10,7 @@ import type { RowTransformer } from '../transforms/transform-rows.ts';
 import { takeRests } from '../transforms/turns.ts';
 import { Portions } from './portions.ts';
 import type { Encoding } from './interval-job.ts';
-import { JsonDepths } from './json-depths.ts';
-import { InfiniteValues } from './replace-infinite.ts';
-import { JsonValues } from './replace-json.ts';
+import { JsonDepths, ValueRules } from './value-rules.ts';
 import { keyIndicesOf, openRowTransformer } from './write-rows.ts';
 
 /** Rows as they are before a chain. */
@@ -57,13 +55,10 @@ export async function showRows(
   const transformer =
     trace || steps.length > 0 ? openRowTransformer(steps, raw, toJson, signal, turns) : null;
   const shown = (transformer ?? raw).columns;
-  const infinite = new InfiniteValues(shown, keyIndicesOf(raw), settings.infinity);
-  const json = new JsonValues(shown, settings);
-  const depths = new JsonDepths(shown, keyIndicesOf(raw), toJson);
+  const rules = new ValueRules(shown, keyIndicesOf(raw), { settings, toJson });
   const linesOf = async (block: RowBlock) => {
-    await depths.check(block);
     const encoder = openJsonLines(shown);
-    const bytes = await encoder.write(json.replaceIn(infinite.replaceIn(block)));
+    const bytes = await encoder.write(await rules.apply(block));
     const all = Buffer.concat([...bytes, ...(await encoder.finish())]);
     return all.toString('utf8').split('\n').slice(0, -1);
   };

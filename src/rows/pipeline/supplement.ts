@@ -8,14 +8,13 @@ import {
 } from '../../foundation/domain/receipt.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import { commitFiles, prepareCommit } from './commit.ts';
+import { commitFiles } from './commit.ts';
 import { requestOf, type SettledAttempt } from './interval-job.ts';
-import { digestOf, KeySpool } from './key-spool.ts';
+import { digestOf, KeySpool, RowBits } from './key-spool.ts';
 import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
 import { withSchema } from './missing-rows.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowKeys, textOfKeys } from './row-keys.ts';
-import type { SpoolFolder } from './spool-folder.ts';
 import { countSteps, writeRows } from './write-rows.ts';
 
 /** Why late rows of an interval are not added. @throws SluiceError `run.late_rows_wait` */
@@ -40,8 +39,8 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   const keysOnly = { ...job.request, select: 'keys' as const };
   const { columns, renamable, warnings } = await source.describe(keysOnly, signal);
   for (const warning of warnings) attempt.ports.log('WARNING', warning);
-  const inFiles = new KeySpool(folder, 'delivered-keys');
-  const seen = new KeySpool(folder, 'source-keys');
+  const inFiles = new KeySpool();
+  const seen = new KeySpool();
   const open: SourceSnapshot[] = [];
   try {
     const { destination, ports } = attempt;
@@ -65,7 +64,7 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
         `${ambiguous} rows share their key with delivered rows, so it cannot be known which of them are late`,
       );
     }
-    const compared = { keys, seen, late, inFiles, folder };
+    const compared = { keys, seen, late, inFiles };
     const renamed = await countRenamed(compared, renamable, readDelivered, signal);
     if (renamed > 0) {
       wait(
@@ -166,10 +165,7 @@ async function addRows(
       rejectedFiles: [...delivered.rejectedFiles, ...written.rejectedFiles],
       deliveredDigest: null,
     };
-    ports.at('commit');
-    const prepared = prepareCommit(job, intent, columns);
-    await ports.confirmCommit(prepared);
-    return await commitFiles({ ...attempt, files, intent: prepared, columns });
+    return await commitFiles({ ...attempt, files, intent, columns });
   });
 }
 
@@ -209,34 +205,27 @@ class DigestSum {
   }
 }
 
-/** Which rows of a snapshot the files of its interval lack, by their numbers: one bit for each row. */
+/** Which rows of a snapshot the files of its interval lack. */
 class LateRows {
-  readonly #bits: Uint8Array;
+  readonly #rows = new RowBits();
   readonly #expected = new DigestSum();
   readonly #picked = new DigestSum();
-  #count = 0;
   #row = 0;
 
-  constructor(rows: number) {
-    this.#bits = new Uint8Array(Math.ceil(rows / 8));
-  }
-
   get count(): number {
-    return this.#count;
+    return this.#rows.count;
   }
 
   add(row: number, digest: string): void {
-    this.#bits[row >> 3] = (this.#bits[row >> 3] as number) | (1 << (row & 7));
+    this.#rows.add(row);
     this.#expected.add(digest);
-    this.#count += 1;
   }
 
   /** The late rows of the next block. */
   pick(block: RowBlock, keys: RowKeys): RowBlock {
     const indices: number[] = [];
     for (let row = 0; row < block.rowCount; row += 1, this.#row += 1) {
-      const bits = this.#bits[this.#row >> 3] ?? 0;
-      if ((bits & (1 << (this.#row & 7))) === 0) continue;
+      if (!this.#rows.has(this.#row)) continue;
       indices.push(row);
       this.#picked.add(digestOf(keys.keyOf(block, row)));
     }
@@ -300,7 +289,7 @@ async function readSourceKeys(
  * @param readDelivered reads the delivered keys in some columns
  */
 async function countRenamed(
-  { keys, seen, late, inFiles, folder }: ComparedKeys,
+  { keys, seen, late, inFiles }: ComparedKeys,
   renamable: readonly string[],
   readDelivered: (into: KeySpool, columns: readonly Column[]) => Promise<string | null>,
   signal: AbortSignal,
@@ -309,10 +298,7 @@ async function countRenamed(
   if (gone === 0 || renamable.length === 0) return 0;
   const lasting = keys.columns.filter(({ name }) => !renamable.includes(name));
   if (lasting.length === 0) return Math.min(gone, late.count);
-  const [source, files] = [
-    new KeySpool(folder, 'source-keys-without-names'),
-    new KeySpool(folder, 'delivered-keys-without-names'),
-  ];
+  const [source, files] = [new KeySpool(), new KeySpool()];
   try {
     await readSourceKeys(keys, source, renamable, signal);
     const fault = await readDelivered(files, lasting);
@@ -333,7 +319,6 @@ interface ComparedKeys {
   readonly seen: KeySpool;
   readonly late: LateRows;
   readonly inFiles: KeySpool;
-  readonly folder: SpoolFolder;
 }
 
 /**
@@ -350,7 +335,7 @@ async function findLateRows(
   signal: AbortSignal,
 ): Promise<KeysCompared> {
   await readSourceKeys(keys, seen, [], signal);
-  const late = new LateRows(seen.count);
+  const late = new LateRows();
   let ambiguous = 0;
   await seen.subtract(delivered, ({ row, digest }, isKnown) => {
     if (isKnown) ambiguous += 1;

@@ -68,7 +68,6 @@ export interface TableAttempt {
     readonly lease: PutLease;
     readonly journal: UploadJournal;
     readNow(): Promise<Instant>;
-    confirmLease(): Promise<void>;
   };
   readonly signal: AbortSignal;
 }

@@ -1,20 +1,14 @@
-import { SluiceError } from '../../foundation/domain/errors.ts';
-import type { RowBlock } from '../../foundation/domain/row-block.ts';
-import type { Destination } from '../../rows/destinations/destination.ts';
-import type { Source, SourceRequest, SourceSnapshot } from '../../rows/sources/source.ts';
-import { readThrough } from './read-through.ts';
-
-interface Waiting {
+/** The memory that a run needs. */
+interface Needed {
   readonly bytes: number;
   readonly organizationId: string;
-  readonly admit: (leave: (() => void) | null) => void;
 }
 
-interface WaitingSmall {
-  readonly bytes: number;
-  readonly organizationId: string;
-  readonly admit: (slot: SmallSlot | null) => void;
+interface Waiting<Admitted> extends Needed {
+  readonly admit: (admitted: Admitted | null) => void;
 }
+
+type Leave = () => void;
 
 interface Growing {
   readonly bytes: number;
@@ -47,8 +41,8 @@ export class MemoryGate {
   readonly #reserveBytes: number;
   /** The bytes of large runs, by organization. */
   readonly #held = new Map<string, number>();
-  #waiting: Waiting[] = [];
-  readonly #waitingSmall: WaitingSmall[] = [];
+  #waiting: Waiting<Leave>[] = [];
+  readonly #waitingSmall: Waiting<SmallSlot>[] = [];
   #growing: Growing[] = [];
   readonly #runs = { large: 0, small: 0 };
   readonly #used = { large: 0, small: 0, growth: 0 };
@@ -155,7 +149,7 @@ export class MemoryGate {
   }
 
   /** The large run that waits for longest. If it has to wait for others of its organization, the next organization's. */
-  #next(): Waiting | undefined {
+  #next(): Waiting<Leave> | undefined {
     const blocked = new Set<string>();
     for (const run of this.#waiting) {
       if (this.#closed) return run;
@@ -166,7 +160,7 @@ export class MemoryGate {
     return undefined;
   }
 
-  #leavesReserve({ bytes, organizationId }: Omit<Waiting, 'admit'>): boolean {
+  #leavesReserve({ bytes, organizationId }: Needed): boolean {
     const held = this.#held.get(organizationId) ?? 0;
     const ordinary = this.#totalBytes - this.#smallShareBytes;
     return held === 0 || held + bytes + this.#reserveBytes <= ordinary;
@@ -194,7 +188,7 @@ export class MemoryGate {
     return this.#used.small + bytes <= share;
   }
 
-  #slotOf({ bytes, organizationId }: WaitingSmall): SmallSlot {
+  #slotOf({ bytes, organizationId }: Needed): SmallSlot {
     let leave = this.#take(bytes, 'small');
     let isSmall = true;
     return {
@@ -216,7 +210,7 @@ export class MemoryGate {
     };
   }
 
-  #takeLarge({ bytes, organizationId }: Omit<Waiting, 'admit'>): () => void {
+  #takeLarge({ bytes, organizationId }: Needed): () => void {
     const held = this.#held.get(organizationId) ?? 0;
     this.#held.set(organizationId, held + bytes);
     const leave = this.#take(bytes, 'large');
@@ -245,96 +239,58 @@ export class MemoryGate {
   }
 }
 
-/** Bytes of rows and manifests that a run may read with the memory of a small one. */
-const mostRead = 512 * 1024;
-
 /**
- * A run that was expected to be small. The expectation may be wrong: before the run reads more than a small run may, it
- * takes the memory of a large one. If that is not free, the attempt ends, and the run waits for a slot like all
- * large ones. It never reads on without the memory for it.
+ * Slots of small runs, which outlive the job that brought them. A run that takes long holds its own slot only, and no other
+ * run of its job.
  */
-export class SmallRun {
-  readonly #slot: SmallSlot;
-  readonly #fullBytes: number;
-  #mayRead: number;
-  #hasOutgrown = false;
+export class SmallSlots {
+  readonly count: number;
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+  readonly #running = new Set<Promise<void>>();
+
+  /** @param count maximum runs at a time */
+  constructor(count: number) {
+    this.count = count;
+    this.#free = count;
+  }
 
   /**
-   * @param fullBytes memory of the run if it is large
-   * @param mayRead bytes of rows and manifests
+   * Waits for a slot, then begins the run.
+   *
+   * @param run never rejects
    */
-  constructor(slot: SmallSlot, fullBytes: number, mayRead = mostRead) {
-    this.#slot = slot;
-    this.#fullBytes = fullBytes;
-    this.#mayRead = mayRead;
+  async begin(run: () => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const running = run().finally(() => {
+      this.#running.delete(running);
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free += 1;
+    });
+    this.#running.add(running);
   }
 
-  /** True if the attempt ended because there was no memory to go on. */
-  get hasOutgrown(): boolean {
-    return this.#hasOutgrown;
+  /** True if the next slot that is free is taken at once. */
+  get hasNext(): boolean {
+    return this.#waiting.length > 0;
   }
 
-  /** Opens a snapshot that ends with `run.released` instead of reading more than there is memory for. */
-  async open(
-    source: Pick<Source, 'openSmall'>,
-    request: SourceRequest,
-    signal: AbortSignal,
-    position?: string | null,
-    server?: string | null,
-  ): Promise<SourceSnapshot> {
-    const maxBytes = Math.min(this.#mayRead, mostRead);
-    const snapshot = await source.openSmall(request, signal, maxBytes, position, server);
-    return readThrough(snapshot, (inner) => (slice, of) => this.#count(inner.read(slice, of)));
-  }
-
-  /** Returns the destination with the same limit for what is read of its files. */
-  at(destination: Destination): Destination {
-    return boundedDestination(destination, (bytes) => this.#take(bytes));
-  }
-
-  async *#count(blocks: AsyncIterable<RowBlock>): AsyncGenerator<RowBlock> {
-    for await (const block of blocks) {
-      this.#take(block.bytes.length);
-      yield block;
-    }
-  }
-
-  #take(bytes: number): void {
-    this.#mayRead -= bytes;
-    if (this.#mayRead >= 0) return;
-    if (!this.#slot.outgrow(this.#fullBytes)) {
-      this.#hasOutgrown = true;
-      throw new SluiceError('run.released');
-    }
-    this.#mayRead = Number.POSITIVE_INFINITY;
+  /** Resolves once no run is in progress. */
+  async ended(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
   }
 }
 
 /**
- * Returns the destination, read only as far as `take` lets it: a store may answer with any number of bytes.
+ * The number of small runs in one job. Each worker gets its part of them, and none gets more than it can execute at once.
  *
- * @param take called for bytes before they are held; throws if there is no memory for them
+ * @param runs that are enqueued now
+ * @param slots of this worker; the others are expected to have as many
+ * @param allSlots of all workers
  */
-export function boundedDestination(
-  destination: Destination,
-  take: (bytes: number) => void,
-): Destination {
-  const inherited: Destination = Object.create(destination);
-  return Object.assign(inherited, {
-    holds: take,
-    async readFile(...request: Parameters<Destination['readFile']>) {
-      const object = await destination.readFile(...request);
-      return object && { ...object, body: counted(object.body, take) };
-    },
-  });
-}
-
-async function* counted(
-  body: AsyncIterable<Uint8Array>,
-  take: (bytes: number) => void,
-): AsyncGenerator<Uint8Array> {
-  for await (const bytes of body) {
-    take(bytes.length);
-    yield bytes;
-  }
+export function runsPerJob(runs: number, slots: number, allSlots: number): number {
+  const workers = Math.max(1, Math.round(allSlots / Math.max(1, slots)));
+  return Math.max(1, Math.min(slots, Math.ceil(runs / workers)));
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SourceSnapshot } from '../../rows/sources/source.ts';
-import { readThrough } from './read-through.ts';
+import { readThrough } from './small-run.ts';
 
 /** So many bytes of a run are read without a turn: a small run never waits. */
 const freeBytes = 4 * 2 ** 20;

@@ -2,7 +2,7 @@
 
 import type { CadenceHistory } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
-import { eraAt } from './cadence-history.ts';
+import { eraAt } from './boundary.ts';
 import { firstInstantAt, offsetAt } from './zone-offset.ts';
 
 const minuteMs = 60_000;

@@ -2,7 +2,7 @@
 
 import type { Gate, Schedule } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
-import { tickAfter } from './cadence-history.ts';
+import { tickAfter } from './boundary.ts';
 import { newestGate } from './schedule.ts';
 
 /** `ran`: a run is made for the interval. The others are only recorded. */

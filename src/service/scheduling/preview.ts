@@ -1,7 +1,7 @@
 import { DateTime } from 'luxon';
 import type { Schedule } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
-import { eraAt, tickAfter, tickAtOrBefore } from './cadence-history.ts';
+import { eraAt, tickAfter, tickAtOrBefore } from './boundary.ts';
 import { fateOf, type PlannedFate } from './plan.ts';
 
 export interface PreviewedInterval {

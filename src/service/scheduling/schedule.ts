@@ -1,13 +1,14 @@
+import type { Cadence } from '../../foundation/domain/cadence.ts';
+import type { CadenceHistory, Gate, Schedule } from '../../foundation/domain/schedule.ts';
+import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
+import { newestCadence, tickAfter, tickAtOrBefore } from './boundary.ts';
+import { boundAfter, boundAtOrBefore, boundBefore, type Timeline } from './timeline.ts';
+
 /**
  * The planner's state of one export, and the effect of each change. Settings are dated: a tick is decided
  * by the settings at the time it came due, however late that happens. So a change while the workers were
  * down never affects ticks that were due before it.
  */
-
-import type { Cadence } from '../../foundation/domain/cadence.ts';
-import type { CadenceHistory, Gate, Schedule } from '../../foundation/domain/schedule.ts';
-import type { Instant } from '../../foundation/domain/time.ts';
-import { newestCadence, tickAfter, tickAtOrBefore } from './cadence-history.ts';
 
 export interface Window {
   readonly startAt: Instant | null;
@@ -115,4 +116,37 @@ function sameCadence(a: Cadence, b: Cadence): boolean {
     a.offsetDay === b.offsetDay &&
     a.offsetHour === b.offsetHour
   );
+}
+
+/** The intervals that an unpause with `{"backfill": true}` exports. */
+
+/**
+ * The intervals that the pause, still open at `now`, kept from running. Adjacent ones are joined; oldest
+ * first. Empty for an export that is not paused. Ask before `unpause`.
+ */
+export function missedWhilePaused(
+  schedule: Schedule,
+  timeline: Timeline,
+  now: Instant,
+): readonly DataInterval[] {
+  const { pausedSince } = newestGate(schedule);
+  if (pausedSince === null) return [];
+  const { gates } = schedule;
+  const ranges: DataInterval[] = [];
+  gates.forEach((gate, index) => {
+    if (gate.pausedSince !== pausedSince) return;
+    const until = gates[index + 1]?.since ?? now;
+    const from = Math.max(gate.since, (gate.startAt ?? Number.NEGATIVE_INFINITY) - 1);
+    const firstTick = boundAfter(timeline, from);
+    const upTo = Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY);
+    if (firstTick > upTo) return;
+    const range = { start: boundBefore(timeline, firstTick), end: boundAtOrBefore(timeline, upTo) };
+    const last = ranges.at(-1);
+    if (last !== undefined && last.end === range.start) {
+      ranges[ranges.length - 1] = { start: last.start, end: range.end };
+    } else {
+      ranges.push(range);
+    }
+  });
+  return ranges;
 }

@@ -5,8 +5,7 @@
 
 import type { CadenceHistory, Schedule } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
-import { isLocal } from './boundary.ts';
-import { countTicks, tickAfter, tickAtOrBefore } from './cadence-history.ts';
+import { countTicks, isLocal, tickAfter, tickAtOrBefore } from './boundary.ts';
 
 export interface Timeline {
   readonly cadences: CadenceHistory;

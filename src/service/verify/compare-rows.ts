@@ -6,7 +6,7 @@ import {
   type KeysThatDiffer,
   KeyTally,
 } from '../../rows/pipeline/key-tally.ts';
-import { ColumnsAbsent, showKeys } from '../../rows/pipeline/key-values.ts';
+import { ColumnsAbsent, showKeys } from '../../rows/pipeline/row-keys.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';

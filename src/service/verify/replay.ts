@@ -7,10 +7,9 @@ import { errorCatalogue, type ErrorCode, SluiceError } from '../../foundation/do
 import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
 import { planElement } from '../../rows/changes/plan-element.ts';
 import { digestOf } from '../../rows/pipeline/key-spool.ts';
-import { joinKeys, showKeys, valuesOfRow } from '../../rows/pipeline/key-values.ts';
+import { joinKeys, showKeys, valuesOfRow } from '../../rows/pipeline/row-keys.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
-import { SpoolFolder } from '../../rows/pipeline/spool-folder.ts';
 import type { SequenceReading, SourceRequest } from '../../rows/sources/source.ts';
 import { findSequenceEnds, type SequenceEnds } from '../../state/store/intervals/elements.ts';
 import { type Receipt, receiptsAfter } from '../../state/store/intervals/receipts.ts';
@@ -46,7 +45,6 @@ interface Opened {
   readonly rows: ReplayedRows;
   /** The rendered files are here. */
   readonly folder: string;
-  readonly spool: SpoolFolder;
 }
 
 /**
@@ -66,7 +64,6 @@ export async function openReplay(interval: VerifiedInterval): Promise<OpenReplay
     return `the temporary folder (TMPDIR) has no room for ${counted(base.rows, 'row')}`;
   }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
-  const spool = new SpoolFolder();
   const seen: { reading?: SequenceReading; hasNewTables: boolean } = { hasNewTables: false };
   const { versionType } = element.point;
   const request = elementRequestOf(interval, newest);
@@ -85,13 +82,13 @@ export async function openReplay(interval: VerifiedInterval): Promise<OpenReplay
     const { reading, hasNewTables } = seen;
     if (!reading) throw new Error('the source gave no state of its table');
     const bounds = { versionType, next, hasNewTables };
-    const rows = new ReplayedRows(spool, columns, keyIndices, bounds);
+    const rows = new ReplayedRows(columns, keyIndices, bounds);
     await readRendered(interval, newest, rendered, folder, columns, (values) =>
       rows.add(values, -1),
     );
-    return new OpenReplay({ interval, ends, reading, rendered, rows, folder, spool });
+    return new OpenReplay({ interval, ends, reading, rendered, rows, folder });
   } catch (error) {
-    await Promise.all([rm(folder, { recursive: true, force: true }), spool.remove()]);
+    await rm(folder, { recursive: true, force: true });
     if (error instanceof BaseDue) return error.message;
     // A table that allows no changes any more, or a step that is gone.
     if (error instanceof SluiceError && !error.spec.retryable) return describeError(error);
@@ -205,9 +202,9 @@ export class OpenReplay implements Replay {
   }
 
   async close(): Promise<void> {
-    const { rows, folder, spool } = this.#opened;
+    const { rows, folder } = this.#opened;
     await rows.close();
-    await Promise.all([rm(folder, { recursive: true, force: true }), spool.remove()]);
+    await rm(folder, { recursive: true, force: true });
   }
 }
 

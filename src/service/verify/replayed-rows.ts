@@ -1,9 +1,7 @@
 import { changeColumns, changeOps, type VersionType } from '../../foundation/domain/element.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
-import { wholeDigestOf } from '../../rows/pipeline/key-spool.ts';
-import { canonicalKey, joinKeys } from '../../rows/pipeline/key-values.ts';
-import { digestBytes, RecordSpool } from '../../rows/pipeline/record-spool.ts';
-import type { SpoolFolder } from '../../rows/pipeline/spool-folder.ts';
+import { digestBytes, RecordSpool, wholeDigestOf } from '../../rows/pipeline/key-spool.ts';
+import { canonicalKey, joinKeys } from '../../rows/pipeline/row-keys.ts';
 
 interface Said {
   /** The number of the element; -1: the source. */
@@ -43,19 +41,13 @@ const recordBytes = digestBytes + digestBytes + 8 + 8 + 1;
 
 /** The rows of elements and those of the source, compared by key. Memory is constant for any number. */
 export class ReplayedRows {
-  readonly #records: RecordSpool;
+  readonly #records = new RecordSpool(recordBytes);
   readonly #keys: readonly number[];
   readonly #bounds: Bounds;
   readonly #next: bigint;
   readonly #places: { readonly op: number; readonly version: number; readonly element: number };
 
-  constructor(
-    folder: SpoolFolder,
-    columns: readonly ReadColumn[],
-    keys: readonly number[],
-    bounds: Bounds,
-  ) {
-    this.#records = new RecordSpool(folder, 'replayed', recordBytes);
+  constructor(columns: readonly ReadColumn[], keys: readonly number[], bounds: Bounds) {
     this.#keys = keys;
     this.#bounds = bounds;
     const next = { name: '', type: 'timestamptz' } as const;

@@ -1,8 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { textOfJson } from '../../foundation/domain/row-block.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
-import { canonicalKey, joinKeys, splitKeys } from '../../rows/pipeline/key-values.ts';
-import { textOfKeys } from '../../rows/pipeline/row-keys.ts';
+import { canonicalKey, joinKeys, splitKeys, textOfKeys } from '../../rows/pipeline/row-keys.ts';
 import type { Source, SourceRequest } from '../../rows/sources/source.ts';
 
 export interface SourceRows {

@@ -5,14 +5,14 @@ import { buffer } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
-import { fetchFile } from '../../rows/pipeline/fetch-file.ts';
+import { fetchFile, type MadeBy, type ReadRows } from '../../rows/pipeline/read-back.ts';
 import {
   asWritten,
   ColumnsAbsent,
   describeAbsent,
   joinKeys,
   valuesOfRow,
-} from '../../rows/pipeline/key-values.ts';
+} from '../../rows/pipeline/row-keys.ts';
 import {
   decodeManifest,
   digestOfSchema,
@@ -21,7 +21,6 @@ import {
   maxManifestBytes,
 } from '../../rows/pipeline/manifest.ts';
 import type { ManifestFile } from '../../foundation/domain/receipt.ts';
-import type { MadeBy, ReadRows } from '../../rows/pipeline/read-back.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
 
 const rowsPerTurn = 1_000;

@@ -6,7 +6,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import { type DataInterval, describeInterval, inSeconds } from '../../foundation/domain/time.ts';
 import { KeyDifference, type KeySink, KeyTally } from '../../rows/pipeline/key-tally.ts';
-import { ColumnsAbsent, joinKeys, keyOfRow } from '../../rows/pipeline/key-values.ts';
+import { ColumnsAbsent, joinKeys, keyOfRow } from '../../rows/pipeline/row-keys.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';

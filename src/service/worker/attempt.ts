@@ -11,7 +11,7 @@ import { isKept } from '../../state/store/intervals/kept-snapshots.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
-import type { Encoding, IntervalJob, IntervalSource } from '../../rows/pipeline/interval-job.ts';
+import type { IntervalJob, IntervalSource } from '../../rows/pipeline/interval-job.ts';
 import type { Settlement } from '../../rows/sources/source.ts';
 import { recordStepError } from '../../state/store/transformations/chains.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
@@ -41,8 +41,6 @@ import { type KeyNames, keyNames, tailOf } from '../../foundation/domain/file-na
 import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
 import { renderKeyTemplate } from '../../foundation/domain/key-template.ts';
 import { stemOf } from '../../foundation/domain/object-keys.ts';
-import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
-import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
 import { readSigner } from '../use-cases/installation/signing.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
@@ -56,10 +54,12 @@ const removalPatienceMs = 5_000;
 const lookEveryMs = 10_000;
 
 /** What an attempt needs, in the worker's process or in one of its own. */
-export interface AttemptOptions extends RunMemory {
+export interface AttemptOptions {
   readonly context: Context;
   readonly statements: RunStatements;
   readonly connectors: Connectors;
+  /** What all runs of a worker may have together, without what the worker itself needs. */
+  readonly memoryBytes: number;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
@@ -265,23 +265,12 @@ const plural = (count: number, what: string) => `${count} ${what}${count === 1 ?
 
 const mebibyte = 1024 ** 2;
 
-export interface RunMemory {
-  /** What all runs of a worker may have together, without what the worker itself needs. */
-  readonly memoryBytes: number;
-  readonly connectors: {
-    memoryOf(type: string, files: FileSettings, transforms: boolean, ownSteps: number): number;
-  };
-}
-
 /**
  * Whether the plugins of a run's chain can ever run in a worker with this memory.
  *
  * @throws SluiceError `transformation.needs_memory` if not
  */
-export function checkMemory(
-  { connectors, memoryBytes }: RunMemory,
-  run: Pick<ClaimedRun, 'chain' | 'destination'>,
-): void {
+function checkMemory({ connectors, memoryBytes }: AttemptOptions, run: ClaimedRun): void {
   const ownSteps = ownStepsOf(run.chain);
   if (ownSteps === 0) return;
   const { type, config } = run.destination;
@@ -297,24 +286,14 @@ export function checkMemory(
 
 /** What a claimed run exports, of what its claim has read. */
 async function makeJob(
-  options: {
-    readonly context: Pick<Context, 'db' | 'secrets' | 'ownSteps'>;
-    readonly connectors: {
-      encodingOf(files: FileSettings): Encoding;
-      readonly readRows: ReadRows;
-      readonly withoutRows: WithoutRows;
-      readonly tableOf: TableFormat['tableOf'];
-      /** Whether files that a run makes at such a destination can be read again. */
-      keepsFiles(type: string): boolean;
-    };
-  },
+  { context, connectors }: AttemptOptions,
   run: ClaimedRun,
 ): Promise<IntervalJob> {
   const { interval, receipt, purpose } = run;
   const reads = readsSource(purpose);
   const stored = readFileSettings(run.destination.config);
   // Files at a place that the export has left stay there.
-  const keepsFiles = options.connectors.keepsFiles(run.destination.type);
+  const keepsFiles = connectors.keepsFiles(run.destination.type);
   const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
   const current = isHere ? receipt : null;
   // What is added to files is made as they were.
@@ -328,7 +307,7 @@ async function makeJob(
     ...files,
     sequence: sequenceOf(run),
     // A run that only changes files reads what the chain made.
-    chain: reads ? await openChain(options.context, run.teamId, run.chain) : null,
+    chain: reads ? await openChain(context, run.teamId, run.chain) : null,
     request: {
       ...sourceRequestOf(
         { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
@@ -337,20 +316,19 @@ async function makeJob(
       ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
     },
     names: namesOf(run, files),
-    encoding: options.connectors.encodingOf(files),
-    readRows: options.connectors.readRows,
-    withoutRows: options.connectors.withoutRows,
-    erased: openErased(options.context, run),
-    isKept: purpose === 'expire' && (await isKept(options.context.db, run.exportId, interval)),
+    encoding: connectors.encodingOf(files),
+    readRows: connectors.readRows,
+    withoutRows: connectors.withoutRows,
+    erased: openErased(context, run),
+    isKept: purpose === 'expire' && (await isKept(context.db, run.exportId, interval)),
     writesManifest: writesManifest && keepsFiles,
     // Files that were made before the export had a table are not in it, nor are snapshots that are removed.
-    table: files.tableFormat && purpose !== 'expire' ? options.connectors.tableOf(run) : null,
+    table: files.tableFormat && purpose !== 'expire' ? connectors.tableOf(run) : null,
     generation: run.fileGeneration,
     intent: run.commitIntent,
-    sign: await readSigner(options.context),
+    sign: await readSigner(context),
     current,
-    formerManifests:
-      run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),
+    formerManifests: run.destinationVersion === 0 ? [] : await listFormerManifests(context.db, run),
   };
 }
 

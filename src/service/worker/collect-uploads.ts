@@ -11,6 +11,7 @@ import {
 import { markerPrefix, partitionOfKey } from '../../foundation/domain/object-keys.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
+import type { GuardedWork } from '../../state/store/files/guarded-work.ts';
 import { listFormerNames } from '../../state/store/files/former-destinations.ts';
 import {
   endLook,
@@ -24,7 +25,7 @@ import {
   type UploadPlace,
 } from '../../state/store/files/upload-places.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
-import type { ExecutorOptions } from './run-jobs.ts';
+import type { ExecutorOptions } from './options.ts';
 
 /** Uploads per question to our database. */
 const batch = 500;
@@ -36,19 +37,13 @@ const batch = 500;
  */
 export async function collectUploads(options: SweepOptions): Promise<void> {
   const { db } = options.context;
-  await collectByTeam(
-    options,
-    (limit) => findTeamsToLookAt(db, limit),
-    async (teamId, signal) => {
-      const place = await takeUploadPlace(db, teamId, teamPatienceMs);
-      if (!place) return false;
-      const what = { kind: 'abort_uploads', id: place.exportId } as const;
-      const end = await options.guard.do(what, teamPatienceMs, () => look(options, place, signal));
-      if (end === 'done') return true;
-      await endLook(db, place, 'not tried');
-      return false;
-    },
-  );
+  await collectByTeam(options, {
+    kind: 'abort_uploads',
+    findTeams: (limit) => findTeamsToLookAt(db, limit),
+    take: (teamId) => takeUploadPlace(db, teamId, teamPatienceMs),
+    serve: (place, signal) => look(options, place, signal),
+    notTried: (place) => endLook(db, place, 'not tried'),
+  });
 }
 
 async function look(options: SweepOptions, place: UploadPlace, signal: AbortSignal): Promise<void> {
@@ -205,7 +200,7 @@ async function warn(db: Sql, { teamId, exportId }: UploadPlace, caught: unknown)
 }
 
 /** For all that one sweep does for one team, whose store may hinder it. */
-export const teamPatienceMs = 30_000;
+const teamPatienceMs = 30_000;
 
 /** Teams per sweep; as many as may be served at a time. */
 const teamsPerSweep = 16;
@@ -219,22 +214,35 @@ export interface SweepOptions
   readonly guard: WorkGuard;
 }
 
+/** Work that teams have, piece by piece. */
+interface TeamWork<Piece extends { readonly exportId: string }> {
+  readonly kind: GuardedWork['kind'];
+  findTeams(limit: number): Promise<readonly number[]>;
+  /** The next piece of a team; null: there is none left. */
+  take(teamId: number): Promise<Piece | null>;
+  serve(piece: Piece, signal: AbortSignal): Promise<void>;
+  /** Another worker is at the piece, or an operator has to allow it. The team has no turn any more in this sweep. Absent: it goes on. */
+  notTried?(piece: Piece): Promise<unknown>;
+}
+
 /**
  * Lets the sweep serve each team with work, all at the same time: a team whose store hinders it does not
  * delay the others.
- *
- * @param serve does the next piece of a team's work; returns false if there is none left
  */
-export async function collectByTeam(
-  options: SweepOptions,
-  findTeams: (limit: number) => Promise<readonly number[]>,
-  serve: (teamId: number, signal: AbortSignal) => Promise<boolean>,
+export async function collectByTeam<Piece extends { readonly exportId: string }>(
+  { stopping, guard, onSweepError }: SweepOptions,
+  { kind, findTeams, take, serve, notTried }: TeamWork<Piece>,
 ): Promise<void> {
-  const { stopping, onSweepError } = options;
   const serveTeam = async (teamId: number): Promise<void> => {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(teamPatienceMs)]);
     for (let served = 0; served < placesPerTeam && !signal.aborted; served += 1) {
-      if (!(await serve(teamId, signal))) return;
+      const piece = await take(teamId);
+      if (!piece) return;
+      const what = { kind, id: piece.exportId };
+      const end = await guard.do(what, teamPatienceMs, () => serve(piece, signal));
+      if (end === 'done' || !notTried) continue;
+      await notTried(piece);
+      return;
     }
   };
   const teams = await findTeams(teamsPerSweep);

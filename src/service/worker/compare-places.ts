@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { readFileSettings } from '../../foundation/domain/file-settings.ts';
@@ -11,7 +12,7 @@ import {
   type UncomparedPlace,
 } from '../../state/store/files/former-destinations.ts';
 import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
-import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-uploads.ts';
+import { collectByTeam, type SweepOptions } from './collect-uploads.ts';
 
 /**
  * Finds out whether a place that an export has left is its present one by another address: another host name, another
@@ -20,19 +21,13 @@ import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-uplo
  */
 export async function comparePlaces(options: SweepOptions): Promise<void> {
   const { db } = options.context;
-  await collectByTeam(
-    options,
-    (limit) => findTeamsWithUncomparedPlaces(db, limit),
-    async (teamId, signal) => {
-      const place = await takeUncomparedPlace(db, teamId);
-      if (!place) return false;
-      const what = { kind: 'compare_places', id: place.exportId } as const;
-      const end = await options.guard.do(what, teamPatienceMs, () =>
-        compareAndRecord(options, place, signal),
-      );
-      return end === 'done';
-    },
-  );
+  await collectByTeam(options, {
+    kind: 'compare_places',
+    findTeams: (limit) => findTeamsWithUncomparedPlaces(db, limit),
+    take: (teamId) => takeUncomparedPlace(db, teamId),
+    serve: (place, signal) => compareAndRecord(options, place, signal),
+    notTried: async () => {},
+  });
 }
 
 async function compareAndRecord(
@@ -99,7 +94,7 @@ async function isThere(
     for (const place of places) {
       try {
         const found = await place.readFile(key, { maxBytes: 1_024, signal });
-        return found !== null && (await readWhole(found.body)).equals(marker);
+        return found !== null && (await buffer(found.body)).equals(marker);
       } catch (error) {
         fault = toSluiceError(error);
       }
@@ -116,12 +111,6 @@ const provesOther: ReadonlySet<string> = new Set([
   'destination.bucket_not_found',
   'destination.invalid_credentials',
 ]);
-
-async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk);
-  return Buffer.concat(chunks);
-}
 
 /** From now on they count as two. */
 async function giveUp(

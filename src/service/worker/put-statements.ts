@@ -24,7 +24,7 @@ import {
 import { learnKeys, readPublicKeys } from '../use-cases/installation/signing.ts';
 import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { SweepOptions } from './collect-uploads.ts';
-import type { StatementParts } from './run-jobs.ts';
+import type { StatementParts } from './options.ts';
 
 /** What the sweep needs to make and put statements. */
 export type StatementOptions = SweepOptions & StatementParts;
@@ -71,15 +71,8 @@ export async function putStatements(
     // The chain goes on at the new place, and all of it must be there.
     if (!isHere) await notePut(tx, exportId, name, 0);
     const stored = await findPlaceOfStatements(tx, exportId);
-    return (
-      stored && {
-        batchExport,
-        place,
-        name,
-        stored,
-        chain: isHere ? chain : { ...chain, putNumber: 0 },
-      }
-    );
+    const waits = isHere ? chain : { ...chain, putNumber: 0 };
+    return stored && { batchExport, place, name, stored, chain: waits };
   });
   if (waiting === null || waiting.chain.putNumber >= waiting.chain.number) return;
   const { batchExport, place, name, stored, chain } = waiting;

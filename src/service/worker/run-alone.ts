@@ -5,7 +5,7 @@ import { recordDeathAlone, recordFault, releaseRun } from '../use-cases/runs/fin
 import type { AttemptReport } from './attempt-report.ts';
 import { retryUntilRecorded } from './own-fault.ts';
 import { type ChildProcess, fork } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 
 /** What the composition root provides for runs with a process of their own. */
 export interface ChildProgram extends JobProgram {
@@ -194,18 +194,18 @@ async function residentBytes(pid: number | undefined): Promise<number> {
 }
 
 /** Messages of a worker to a process of its own. `setup` and `job` belong to the composition root. */
-export type ToChild =
+type ToChild =
   | { readonly kind: 'execute'; readonly setup: unknown; readonly job: unknown }
   /** The lease is lost, or the worker shuts down. */
   | { readonly kind: 'stop'; readonly code: ErrorCode };
 
 /** Messages of such a process to its worker. */
-export type FromChild<Report> =
+type FromChild<Report> =
   | { readonly kind: 'alive' }
   | { readonly kind: 'ended'; readonly report: Report };
 
 /** How often such a process reports that its event loop is alive. */
-export const aliveEveryMs = 1_000;
+const aliveEveryMs = 1_000;
 
 /**
  * Lets one run at a time have a process of its own. The process may use as much memory as the worker, and many that start at once
@@ -222,4 +222,46 @@ export class AloneTurns {
       this.#isTaken = false;
     };
   }
+}
+
+/** A child without its worker has this long to stop; the fence checks each of its writes anyway. */
+const orphanMs = 5_000;
+
+/**
+ * The life of a process that does one job of a worker, such as a run: waits for it, does it, reports and exits. Ends itself when
+ * its worker ends, however that happened, because the worker keeps the lease.
+ */
+export function serveJob<Report>(
+  execute: (setup: unknown, job: unknown, signal: AbortSignal) => Promise<Report>,
+): void {
+  const stopping = new AbortController();
+  const stop = (error: SluiceError) => stopping.abort(error);
+  // If the machine runs out of memory, the system ends this process first.
+  writeFile('/proc/self/oom_score_adj', '1000').catch(() => {});
+  // Ctrl-C reaches every process of the terminal. The job is handed back, as in its worker.
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(name, () => stop(new SluiceError('run.released')));
+  }
+  process.on('disconnect', () => {
+    stop(new SluiceError('run.lease_lost'));
+    setTimeout(() => process.exit(), orphanMs).unref();
+  });
+  process.on('message', (message: ToChild) => {
+    if (message.kind === 'stop') stop(new SluiceError(message.code));
+    else void work(() => execute(message.setup, message.job, stopping.signal));
+  });
+  setInterval(() => send({ kind: 'alive' }), aliveEveryMs);
+  // The worker may have ended while this program was loading: no event reports that any more.
+  if (!process.connected) process.exit();
+}
+
+async function work<Report>(execute: () => Promise<Report>): Promise<void> {
+  const report = await execute();
+  send({ kind: 'ended', report }, () => process.exit());
+}
+
+function send<Report>(message: FromChild<Report>, sent: () => void = () => {}): void {
+  // Without its worker nothing can be reported; `disconnect` follows.
+  if (process.connected) process.send?.(message, sent);
+  else sent();
 }

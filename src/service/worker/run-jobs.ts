@@ -5,13 +5,11 @@ import { readsSource } from '../../foundation/domain/run.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
-import type { JobData } from '../../state/queue/catalogue.ts';
-import type { Producer } from '../../state/queue/producer.ts';
+import type { JobData, JobHandlers } from '../../state/queue/catalogue.ts';
+import { currentEra } from '../../state/store/database/eras.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
 import { appendLogEntries, type NewLogEntry } from '../../state/store/exports/log-entries.ts';
-import type { LookBack } from '../../state/store/intervals/look-backs.ts';
-import type { VerifyJob } from '../../state/store/intervals/verifications.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import {
   expectLarge,
@@ -20,32 +18,76 @@ import {
   type RunNeeds,
   type WaitingRun,
 } from '../../state/store/runs/outbox.ts';
-import type { Admission, ComingRun } from '../admission/admission.ts';
+import {
+  type ComingRun,
+  dispatchRuns,
+  dispatchWaiting,
+  type QueueEntry,
+} from '../admission/admission.ts';
+import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
+import { applyRetention } from '../use-cases/installation/apply-retention.ts';
+import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { releaseRun } from '../use-cases/runs/finish-run.ts';
-import type { StatementSources } from '../use-cases/statements/make-statement.ts';
-import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from './attempt-report.ts';
-import { type Admitted, Attempt, type AttemptOptions } from './attempt.ts';
-import type { LeaseKeeper } from './run-ports.ts';
-import type { NotificationCourier } from './notification-courier.ts';
+import { type Admitted, Attempt } from './attempt.ts';
+import type { ExecutorOptions, HandlerOptions, NextRuns, Readiness } from './options.ts';
 import { retryUntilRecorded } from './own-fault.ts';
-import { type ChildProgram, runAlone } from './run-alone.ts';
-import type { SampleOptions } from './run-sample-jobs.ts';
-import { paced } from './shared-work.ts';
+import { runAlone } from './run-alone.ts';
+import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import { StepWatch } from './step-watch.ts';
+import { createSweep } from './sweep.ts';
+
+/** What a worker does for each job. */
+export function createHandlers(options: HandlerOptions): JobHandlers {
+  const { producer, executor, admission, reports } = options;
+  const { context, statements } = executor;
+  const { crowd } = admission;
+  const enqueue = async (entries: readonly QueueEntry[], smallSlots: number) =>
+    producer.addRuns(entries, admission.runsPerJob(entries.length, smallSlots));
+  const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
+  // A tick notices what time brings.
+  const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
+  const advance = shareNextById(async (backfillId) => {
+    reports.runsMade('backfill', await advanceBackfill(context, statements, backfillId));
+  });
+  const decide = skipWhileBusy(async () => {
+    const onError = reports.scheduleFailed;
+    reports.runsMade('tick', await decideTicks(context, { onError }));
+  });
+  // A restored or copied database does nothing until an operator accepts it: the original may still run.
+  const unlessHeld =
+    <Data>(work: (data: Data) => Promise<void>) =>
+    async (data: Data) => {
+      if (!(await currentEra(context.db)).held) await work(data);
+    };
+  const decideAndDispatch = unlessHeld(async () => {
+    await decide();
+    await dispatchDue();
+  });
+  const runs = new RunJobs(options, { advance, dispatch });
+  return {
+    async tick(data) {
+      await decideAndDispatch(data);
+      reports.ticked();
+    },
+    'dispatch-runs': unlessHeld(dispatch),
+    'execute-run': (data) => runs.executeLarge(data),
+    'execute-small-run': (data) => runs.executeSmall({ runs: [data] }),
+    'execute-small-runs': (data) => runs.executeSmall(data),
+    'advance-backfill': unlessHeld(async ({ backfillId }) => {
+      await advance(backfillId);
+      await dispatch();
+    }),
+    'verify-export': unlessHeld(options.verify),
+    sweep: unlessHeld(createSweep(options, { advance, dispatch })),
+    'apply-retention': skipWhileBusy(() => applyRetention(context)),
+  };
+}
 
 type RunJobOptions = Pick<HandlerOptions, 'executor' | 'admission' | 'waits' | 'reports'>;
 
-/** What looks for more work when a run has ended. */
-export interface NextRuns {
-  /** Makes the next runs of a backfill. */
-  advance(backfillId: string): Promise<void>;
-  /** Enqueues the runs that may begin. */
-  dispatch(): Promise<void>;
-}
-
 /** The jobs that execute runs. When one ends, its backfill goes on and the dispatcher looks for more. */
-export class RunJobs {
+class RunJobs {
   readonly #options: RunJobOptions;
   readonly #needs: Grouped<string, RunNeeds | null>;
   /** Backfills to continue: a run of each has ended. */
@@ -166,13 +208,13 @@ export class RunJobs {
 async function executeRun(
   options: ExecutorOptions,
   runId: string,
-  admitted: Admitted | null = null,
+  admitted: Admitted,
 ): Promise<AttemptReport> {
   const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await claim(options, runId);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
-  if (admitted && ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
+  if (ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
     await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
@@ -230,9 +272,6 @@ interface WaitOptions {
   readonly stopping: AbortSignal;
   readonly onError: (error: unknown) => void;
 }
-
-/** Null: the run does not begin now. A null settlement: it settles within its attempt. */
-type Readiness = { readonly settlement: Settlement | null } | null;
 
 interface LoggedRun extends WaitingRun {
   readonly teamId: number;
@@ -322,54 +361,4 @@ export class SourceWaits {
 function describeWait(blockers: readonly string[]): string {
   const open = describeOpen('Now open', blockers);
   return `The run waits until no transaction can add rows to its interval, up to SETTLE_TIMEOUT_SECONDS. It uses no slot while it waits.${open}`;
-}
-
-/** Options of the worker for its runs and sweeps. */
-export interface ExecutorOptions extends AttemptOptions {
-  readonly leases: LeaseKeeper;
-  /** The worker's name in the lease. */
-  readonly workerId: string;
-  /** Aborted when the worker shuts down. */
-  readonly stopping: AbortSignal;
-  /** For runs that get a process of their own. */
-  readonly program: ChildProgram;
-  readonly onSweepError: (error: unknown) => void;
-  readonly onLookBackError: (error: unknown, item: LookBack) => void;
-}
-
-export interface StatementParts {
-  readonly statements: StatementSources;
-  /** Names and bytes of the checkers, which are put beside the statements. */
-  readonly checkers: readonly (readonly [name: string, bytes: Buffer])[];
-}
-
-/** What the jobs of a worker need. */
-export interface HandlerOptions {
-  readonly producer: Producer;
-  readonly executor: ExecutorOptions & { readonly guard: WorkGuard };
-  readonly admission: Admission;
-  readonly waits: Pick<SourceWaits, 'settle'>;
-  readonly courier: Pick<NotificationCourier, 'collect'>;
-  readonly previewRows: SampleOptions['previewRows'];
-  readonly defaultModel: SampleOptions['defaultModel'];
-  readonly statements: StatementParts;
-  readonly reports: WorkerReports;
-  /** The time of day at which exports are to be verified; null: none is. */
-  readonly verifySchedule: string | null;
-  /** Verifies an export and records the result, unless that was done. */
-  readonly verify: (job: VerifyJob) => Promise<void>;
-}
-
-/** What a worker reports, to its log and its metrics. */
-export interface WorkerReports {
-  attemptEnded(report: AttemptReport, seconds: number): void;
-  /** A small run threw: its job has ended before. */
-  runFailed(error: unknown): void;
-  /** Schedules were decided, and runs dispatched. */
-  ticked(): void;
-  runsMade(by: 'tick' | 'backfill' | 'healing', runs: number): void;
-  scheduleFailed(error: unknown, exportId: string): void;
-  sampleFailed(error: unknown): void;
-  offboarded(offboardingId: string): void;
-  offboardingFailed(error: unknown): void;
 }

@@ -81,7 +81,6 @@ export function openPorts(
       unwritten = progress;
       if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
     },
-    confirmLease: () => lease.confirm(),
     lease,
     async raiseGeneration(floor) {
       const generation = await raiseGeneration(db, run, floor);

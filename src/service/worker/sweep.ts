@@ -26,14 +26,9 @@ import { lookBack, SlowExports } from '../use-cases/runs/look-back.ts';
 import { doEach } from '../use-cases/separate-work.ts';
 import { makeStatement } from '../use-cases/statements/make-statement.ts';
 import { advanceOffboardings } from '../use-cases/tenants/offboard.ts';
-import {
-  collectByTeam,
-  collectUploads,
-  type SweepOptions,
-  teamPatienceMs,
-} from './collect-uploads.ts';
+import { collectByTeam, collectUploads, type SweepOptions } from './collect-uploads.ts';
 import { comparePlaces } from './compare-places.ts';
-import type { ExecutorOptions, HandlerOptions, NextRuns } from './run-jobs.ts';
+import type { ExecutorOptions, HandlerOptions, NextRuns } from './options.ts';
 import { putStatements, type StatementOptions } from './put-statements.ts';
 import { reconcile } from './reconcile.ts';
 import { removeFiles } from './remove-files.ts';
@@ -160,20 +155,13 @@ async function offboardTenants({
 /** Removes files that the workers of their runs could not remove. */
 async function collectFiles(options: SweepOptions): Promise<void> {
   const { db } = options.context;
-  await collectByTeam(
-    options,
-    (limit) => findTeamsWithRemovals(db, limit),
-    async (teamId, signal) => {
-      const work = await takeRemoval(db, teamId);
-      if (!work) return false;
-      const what = { kind: 'remove_files', id: work.exportId } as const;
-      const end = await options.guard.do(what, teamPatienceMs, () => remove(options, work, signal));
-      if (end === 'done') return true;
-      // It was not tried.
-      await endRemoval(db, work, true);
-      return false;
-    },
-  );
+  await collectByTeam(options, {
+    kind: 'remove_files',
+    findTeams: (limit) => findTeamsWithRemovals(db, limit),
+    take: (teamId) => takeRemoval(db, teamId),
+    serve: (work, signal) => remove(options, work, signal),
+    notTried: (work) => endRemoval(db, work, true),
+  });
 }
 
 async function remove(
@@ -201,37 +189,34 @@ const listPatienceMs = 20_000;
 
 /** Makes the statements that are due, and puts those that wait: of each team for itself, so no store delays others. */
 export async function stateExports(options: StatementOptions): Promise<void> {
-  const { context, guard, onSweepError } = options;
+  const { context, onSweepError } = options;
   const { db } = context;
   const done = new Map<number, string[]>();
   const listedMs = new Map<number, number>();
-  await collectByTeam(
-    options,
-    (limit) => findTeamsWithStatements(db, limit),
-    async (teamId, signal) => {
+  await collectByTeam(options, {
+    kind: 'statement',
+    findTeams: (limit) => findTeamsWithStatements(db, limit),
+    async take(teamId) {
       const served = done.get(teamId) ?? [];
-      done.set(teamId, served);
       const due = await findDueStatement(db, teamId, served);
-      if (!due) return false;
-      const { exportId, isToMake } = due;
-      served.push(exportId);
-      await guard.do({ kind: 'statement', id: exportId }, teamPatienceMs, async () => {
-        if (isToMake) {
-          const begin = performance.now();
-          const spent = listedMs.get(teamId) ?? 0;
-          const reconciliation = await reconcile(options, exportId, listPatienceMs - spent, signal);
-          listedMs.set(teamId, spent + performance.now() - begin);
-          await failpoint('before_statement');
-          await makeStatement(context, options.statements, exportId, reconciliation).catch(
-            async (error: unknown) => {
-              await putOffStatement(db, exportId);
-              onSweepError(error);
-            },
-          );
-        }
-        await putStatements(options, exportId, signal);
-      });
-      return true;
+      if (due) done.set(teamId, [...served, due.exportId]);
+      return due && { ...due, teamId };
     },
-  );
+    async serve({ exportId, isToMake, teamId }, signal) {
+      if (isToMake) {
+        const begin = performance.now();
+        const spent = listedMs.get(teamId) ?? 0;
+        const reconciliation = await reconcile(options, exportId, listPatienceMs - spent, signal);
+        listedMs.set(teamId, spent + performance.now() - begin);
+        await failpoint('before_statement');
+        await makeStatement(context, options.statements, exportId, reconciliation).catch(
+          async (error: unknown) => {
+            await putOffStatement(db, exportId);
+            onSweepError(error);
+          },
+        );
+      }
+      await putStatements(options, exportId, signal);
+    },
+  });
 }

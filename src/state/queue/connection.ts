@@ -2,7 +2,7 @@ import { type Job, Queue, type QueueBaseOptions, Worker, type WorkerOptions } fr
 import type { Pool } from 'pg';
 import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
 import type { QueueName } from './catalogue.ts';
-import { createBackendFactory, preparePostgres } from './postgres-backend.ts';
+import { createBackendFactory, preparePostgres, SharedListener } from './postgres-backend.ts';
 import {
   findRefusal,
   inspectRedis,
@@ -11,7 +11,6 @@ import {
   type RedisUse,
   RestingWorker,
 } from './redis.ts';
-import { SharedListener } from './shared-listener.ts';
 
 /** Which service carries the queues. */
 export type QueueBackend =

@@ -90,23 +90,23 @@ export function openProducer(
         small.filter(({ deduplicationId }) => deduplicationId === null),
         Math.min(perJob, maxPerJob),
       );
+      const ofOne = (name: JobName) => (run: QueuedEntry) =>
+        jobOf(name, dataOf(run), run.deduplicationId, opts);
       const jobsOfSmall = [
-        ...again.map((run) => jobOf('execute-small-run', run, opts)),
-        ...first.map((runs) => ({
-          name: 'execute-small-runs' satisfies JobName,
-          data: { runs: runs.map(dataOf) },
-          opts,
-        })),
+        ...again.map(ofOne('execute-small-run')),
+        ...first.map((runs) => jobOf('execute-small-runs', { runs: runs.map(dataOf) }, null, opts)),
       ];
       const added = [
-        large.length > 0 &&
-          queueFor('execute-run').addBulk(large.map((run) => jobOf('execute-run', run, opts))),
+        large.length > 0 && queueFor('execute-run').addBulk(large.map(ofOne('execute-run'))),
         jobsOfSmall.length > 0 && queueFor('execute-small-runs').addBulk(jobsOfSmall),
       ];
       await within(5_000, Promise.all(added));
     },
     async addVerifications(verifications) {
-      const added = verifications.map((data) => verificationOf(data, keepRuns[connection.kind]));
+      const added = verifications.map((data) => {
+        const id = `${data.exportId}-${data.dueAt.slice(0, 10)}`;
+        return jobOf('verify-export', data, id, keepRuns[connection.kind]);
+      });
       if (added.length > 0) await within(5_000, queueFor('verify-export').addBulk(added));
     },
     async ensureRecurring() {
@@ -134,21 +134,12 @@ export function openProducer(
 
 const dataOf = ({ runId }: QueuedEntry) => ({ runId });
 
-const jobOf = (name: JobName, run: QueuedEntry, opts: (typeof keepRuns)['redis' | 'postgres']) => ({
-  name,
-  data: dataOf(run),
-  opts:
-    run.deduplicationId === null ? opts : { ...opts, deduplication: { id: run.deduplicationId } },
-});
-
-const verificationOf = (
-  data: JobData['verify-export'],
+const jobOf = (
+  name: JobName,
+  data: object,
+  id: string | null,
   opts: (typeof keepRuns)['redis' | 'postgres'],
-) => ({
-  name: 'verify-export' satisfies JobName,
-  data,
-  opts: { ...opts, deduplication: { id: `${data.exportId}-${data.dueAt.slice(0, 10)}` } },
-});
+) => ({ name, data, opts: id === null ? opts : { ...opts, deduplication: { id } } });
 
 /** Maximum runs of one job: several workers share what is dispatched at once. */
 const maxPerJob = 24;

@@ -193,8 +193,11 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
         destination,
         { ...job, runId: randomUUID() },
         {
-          confirmLease: async () => {
-            throw new SluiceError('run.lease_lost');
+          lease: {
+            holds: () => true,
+            extend: async (always) => {
+              if (always) throw new SluiceError('run.lease_lost');
+            },
           },
         },
       );

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { readThrough } from '../../../src/service/admission/read-through.ts';
+import { readThrough } from '../../../src/service/admission/small-run.ts';
 import type { IntervalSource } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {

@@ -13,7 +13,7 @@ import {
   openPartitions,
   usualPartitionLimits,
 } from '../../../src/rows/pipeline/partitioned-rows.ts';
-import { boundedDestination } from '../../../src/service/admission/memory-gate.ts';
+import { boundedDestination } from '../../../src/service/admission/small-run.ts';
 import {
   keysUnder,
   readAll,

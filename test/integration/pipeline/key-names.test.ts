@@ -5,7 +5,7 @@ import { encoders } from '../../../src/rows/encoders/index.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
-import { keyOfRow } from '../../../src/rows/pipeline/key-values.ts';
+import { keyOfRow } from '../../../src/rows/pipeline/row-keys.ts';
 import { madeBy } from '../../../src/rows/pipeline/read-back.ts';
 import { verifyFiles } from '../../../src/service/verify/verify-files.ts';
 import type { Receipt } from '../../../src/state/store/intervals/receipts.ts';

@@ -5,7 +5,7 @@ import { createEmptyDatabase, type TestDatabase } from '../../support/database.t
 import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../../support/interval-bench.ts';
 import { bucketCount, KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
 import { readDeliveredKeys } from '../../../src/rows/pipeline/read-back.ts';
-import { SpoolFolder } from '../../../src/rows/pipeline/spool-folder.ts';
+import { SpoolFolder } from '../../../src/rows/pipeline/key-spool.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { readSourceKeys } from '../../../src/service/verify/source-keys.ts';
 import { oddValues } from '../../support/odd-values.ts';

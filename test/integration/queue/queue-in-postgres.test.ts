@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { connectQueues } from '../../../src/state/queue/connection.ts';
 import { openProducer } from '../../../src/state/queue/producer.ts';
-import { type Listening, SharedListener } from '../../../src/state/queue/shared-listener.ts';
+import { type Listening, SharedListener } from '../../../src/state/queue/postgres-backend.ts';
 import { openQueuePool } from '../../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { until } from '../../support/until.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
-import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/admission.ts';
 import { hourMs, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { dispatchWaiting } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchWaiting } from '../../../src/service/admission/admission.ts';
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { plannedOnce } from '../../../src/state/store/database/prepared.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';

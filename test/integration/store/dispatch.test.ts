@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { readServiceState } from '../../../src/state/store/database/service-state.ts';
 import { insertProject } from '../../../src/state/store/tenants/tenants.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/admission.ts';
 import { openRunSide } from '../../support/run-side.ts';
 import { useEach } from '../../support/use-stage.ts';
 

@@ -3,7 +3,7 @@ import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readinessOf } from '../../../src/main/readiness.ts';
-import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/admission.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/foundation/domain/time.ts';
-import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/admission.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
 import type { Sql, Transactor } from '../../../src/state/store/database/database.ts';

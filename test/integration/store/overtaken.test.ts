@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { dispatchWaiting } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchWaiting } from '../../../src/service/admission/admission.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import type { Sql } from '../../../src/state/store/database/database.ts';
 import {

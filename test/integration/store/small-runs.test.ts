@@ -3,7 +3,7 @@ import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts
 import { expectLarge } from '../../../src/state/store/runs/outbox.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/admission.ts';
 import { releaseOutgrown } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { useEach } from '../../support/use-stage.ts';

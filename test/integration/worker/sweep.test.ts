@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { HandlerOptions } from '../../../src/service/worker/run-jobs.ts';
+import type { HandlerOptions } from '../../../src/service/worker/options.ts';
 import { createSweep } from '../../../src/service/worker/sweep.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
 import { hourMs, useRunSide } from '../../support/run-side.ts';

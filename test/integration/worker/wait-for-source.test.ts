@@ -6,7 +6,7 @@ import type { Sql } from '../../../src/state/store/database/database.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findRunNeeds, type RunNeeds } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/admission.ts';
 import { releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { SourceWaits } from '../../../src/service/worker/run-jobs.ts';
 import { openRunSide } from '../../support/run-side.ts';

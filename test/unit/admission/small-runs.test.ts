@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { ReadingBudget } from '../../../src/extensions/iceberg/avro-read.ts';
+import { ReadingBudget } from '../../../src/extensions/iceberg/avro.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
-import { runsPerJob, SmallSlots } from '../../../src/service/admission/admission.ts';
-import { MemoryGate, SmallRun } from '../../../src/service/admission/memory-gate.ts';
+import { MemoryGate, runsPerJob, SmallSlots } from '../../../src/service/admission/memory-gate.ts';
+import { SmallRun } from '../../../src/service/admission/small-run.ts';
 
 const mebibyte = 2 ** 20;
 

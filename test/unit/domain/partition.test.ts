@@ -20,7 +20,7 @@ import {
   maxFolderBytes,
   readPartitionField,
 } from '../../../src/foundation/domain/partition.ts';
-import { isNamedAfter, partitionFolder } from '../../../src/rows/pipeline/partition-folder.ts';
+import { isNamedAfter, partitionFolder } from '../../../src/rows/pipeline/partitioned-rows.ts';
 
 const folder = (entry: string, value: unknown) =>
   partitionFolder(readPartitionField(entry), value === null ? null : JSON.stringify(value));

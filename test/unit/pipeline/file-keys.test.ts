@@ -6,7 +6,7 @@ import type { ReadColumn, ReadRow } from '../../../src/rows/encoders/encoder.ts'
 import { findMembers } from '../../../src/rows/encoders/jsonlines/read.ts';
 import { textOfDays } from '../../../src/rows/encoders/parquet/read-values.ts';
 import { readRowsBy, registry } from '../../../src/main/connectors.ts';
-import { joinKeys, keyOfRow } from '../../../src/rows/pipeline/key-values.ts';
+import { joinKeys, keyOfRow } from '../../../src/rows/pipeline/row-keys.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 
 const readRows = readRowsBy(registry);

@@ -6,7 +6,7 @@ import type { FileWriter } from '../../../src/rows/destinations/destination.ts';
 import { prepareCommit } from '../../../src/rows/pipeline/commit.ts';
 import { HashedFile } from '../../../src/rows/pipeline/file-set.ts';
 import { Portions } from '../../../src/rows/pipeline/portions.ts';
-import { InfiniteValues } from '../../../src/rows/pipeline/replace-infinite.ts';
+import { InfiniteValues } from '../../../src/rows/pipeline/value-rules.ts';
 import { firstJob } from '../../support/interval-bench.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
@@ -86,7 +86,7 @@ test('a manifest that is too long to be read back is refused before the commit',
 });
 
 test('a manifest of 50,000 files is not too long', () => {
-  expect(prepareCommit(job, intentOf(50_000), []).begunManifests).toHaveLength(1);
+  expect(prepareCommit(job, intentOf(50_000), []).intent.begunManifests).toHaveLength(1);
 });
 
 const columns = columnsOf({ id: 'text' });

@@ -6,7 +6,7 @@ import { exactJson } from '../../../src/foundation/domain/exact-json.ts';
 import { maxJsonLevels } from '../../../src/foundation/domain/json-depth.ts';
 import type { Column } from '../../../src/foundation/domain/row-block.ts';
 import { encoders, jsonOfField, openEncoder } from '../../../src/rows/encoders/index.ts';
-import { JsonDepths } from '../../../src/rows/pipeline/json-depths.ts';
+import { JsonDepths } from '../../../src/rows/pipeline/value-rules.ts';
 import { encodeAll } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { folderOfTest } from '../../support/own-folder.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { missedWhilePaused } from '../../../src/service/scheduling/missed-while-paused.ts';
 import {
   changeCadence,
   changeWindow,
+  missedWhilePaused,
   pause,
   unpause,
 } from '../../../src/service/scheduling/schedule.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../src/foundation/domain/schedule.ts';
-import { tickAfter } from '../../../src/service/scheduling/cadence-history.ts';
+import { tickAfter } from '../../../src/service/scheduling/boundary.ts';
 import { planTicks } from '../../../src/service/scheduling/plan.ts';
 import { changeCadence } from '../../../src/service/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, show, showIntervals, utc } from './examples.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
-import { joinKeys, splitKeys } from '../../../src/rows/pipeline/key-values.ts';
+import { joinKeys, splitKeys } from '../../../src/rows/pipeline/row-keys.ts';
 import type { Source, SourceRequest } from '../../../src/rows/sources/source.ts';
 import { Difference, groupsOf } from '../../../src/service/verify/compare-rows.ts';
 import { answersOf } from '../../../src/service/verify/verify-interval.ts';

@@ -18,7 +18,7 @@ import { PartDigest } from './part-digest.ts';
 import { probeStore } from './probe.ts';
 import { putSmallObject } from './put-object.ts';
 import { abortUpload, createUpload, signsParts, uploadPart } from './uploads.ts';
-import { createWriter } from './writer.ts';
+import { openWriter } from './writer.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {
@@ -148,7 +148,7 @@ async function writeMarker(
   const options = { key, contentType: 'text/plain', contentEncoding: null };
   try {
     const writing = { connection, limits: context, journal: unrecorded };
-    const writer = await createWriter(writing, options);
+    const writer = await openWriter(writing, options);
     try {
       await writer.write(body);
       await writer.complete();

@@ -12,7 +12,7 @@ import { ownerOf, runOf } from './object-metadata.ts';
 import { deleteObjects, headObject, listObjects, listUploads, readObject } from './objects.ts';
 import { probePutsOf, probeStore } from './probe.ts';
 import { abortUpload } from './uploads.ts';
-import { createWriter, mayPut, openWriter } from './writer.ts';
+import { openWriter } from './writer.ts';
 
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
@@ -54,11 +54,9 @@ export function openS3Destination(
       connection.isDoubted = false;
       return connection.traits;
     },
-    async createFile(options, journal, signal) {
-      const writing = { connection, limits: context, journal, signal };
-      return mayPut(connection, options)
-        ? openWriter(writing, options, (own) => probeAgain(own, journal))
-        : createWriter(writing, options);
+    createFile(options, journal, signal) {
+      const probe = (own: AbortSignal) => probeAgain(own, journal);
+      return openWriter({ connection, limits: context, journal, signal, probe }, options);
     },
     abortUpload: (upload, signal) => abortUpload(connection, upload, signal),
     listUploads: (prefix, signal) => listUploads(connection, prefix, signal),

@@ -15,8 +15,6 @@ export class UnreadAnswer extends Error {
   readonly status: number;
   /** True if the body was read to its end. */
   readonly whole: boolean;
-  /** True if the request was a HEAD, whose answer has no body. */
-  readonly toHead: boolean;
   /** The request, and where the store sends its client. */
   readonly operation: string | null;
   readonly location: string | undefined;
@@ -28,13 +26,12 @@ export class UnreadAnswer extends Error {
     status: number,
     what: string,
     whole: boolean,
-    { toHead = false, operation = null, location, region, stranger = null }: UnreadFacts = {},
+    { operation = null, location, region, stranger = null }: UnreadFacts = {},
   ) {
     super(`HTTP ${status} ${what}`);
     this.name = 'UnreadAnswer';
     this.status = status;
     this.whole = whole;
-    this.toHead = toHead;
     this.operation = operation;
     this.location = location;
     this.region = region;
@@ -44,7 +41,6 @@ export class UnreadAnswer extends Error {
 
 interface UnreadFacts {
   readonly stranger?: string | null;
-  readonly toHead?: boolean;
   readonly operation?: string | null;
   readonly location?: string | undefined;
   readonly region?: string | undefined;
@@ -71,10 +67,7 @@ export async function readErrorAnswer(
   const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
   if (request.method === 'HEAD') {
     response.resume();
-    throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, {
-      ...facts,
-      toHead: true,
-    });
+    throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, facts);
   }
   const body = await collectBody(response, maxBodyBytes, {
     tooLong: () =>

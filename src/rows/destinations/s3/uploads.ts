@@ -40,18 +40,18 @@ export interface UploadPart {
   readonly tag: string;
 }
 
-/**
- * @returns the upload, and whether its parts have a CRC32 (only if the store said so: some refuse it, and
- *   some drop parts that have one)
- */
+/** An upload that was begun. */
+export interface BegunUpload {
+  readonly upload: UploadRef;
+  /** True if its parts have a CRC32. Only if the store said so: some refuse it, and some drop parts that have one. */
+  readonly checksums: boolean;
+}
+
 export async function createUpload(
   connection: S3Connection,
   options: FileOptions,
   signal: AbortSignal,
-): Promise<{
-  readonly upload: UploadRef;
-  readonly checksums: boolean;
-}> {
+): Promise<BegunUpload> {
   const mark = randomUUID();
   const create = (checksum: 'CRC32' | undefined) =>
     connection.request(

@@ -17,6 +17,7 @@ import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts'
 import { type FilePut, putFile } from './put-object.ts';
 import {
   abortUpload,
+  type BegunUpload,
   completeUpload,
   createUpload,
   partEtag,
@@ -28,18 +29,13 @@ import {
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
 /** The bucket of a file, and what is notified of its upload. */
-export interface Writing {
+interface Writing {
   readonly connection: S3Connection;
   readonly limits: PartLimits;
   readonly journal: UploadJournal;
   readonly signal?: AbortSignal | undefined;
-}
-
-/** An upload that a writer fills. */
-export interface BegunUpload {
-  readonly upload: UploadRef;
-  /** True if its parts have a CRC32. */
-  readonly checksums: boolean;
+  /** Probes again how the store treats conditional puts. Absent: no file is put at once. */
+  readonly probe?: FilePut['probe'];
 }
 
 /** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
@@ -49,24 +45,16 @@ const growth = 4;
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
 const abortPatienceMs = 5_000;
 
-/** For a file that begins without an upload. */
-export interface WithoutUpload {
-  readonly begin: () => Promise<BegunUpload>;
-  readonly probe: FilePut['probe'];
-}
-
 /**
  * A file as a multipart upload of this attempt alone. Once an upload was aborted, no store can complete it. A single
  * PutObject could take effect at any later time: therefore only a file at a key of its own is put so, and only if the key is
  * free (docs/internals/guarantees.md, C7).
  */
-export class S3Writer implements FileWriter {
+class S3Writer implements FileWriter {
   readonly #connection: S3Connection;
+  readonly #writing: Writing;
   readonly #options: FileOptions;
-  readonly #limits: PartLimits;
   readonly #plan: PartPlan;
-  readonly #journal: UploadJournal;
-  readonly #without: WithoutUpload | null;
   /** Null as long as the file may be put at once. */
   #begun: BegunUpload | null;
   readonly #stop = new AbortController();
@@ -97,19 +85,13 @@ export class S3Writer implements FileWriter {
   #isDigest = false;
   #result: { readonly etag: string } | null = null;
 
-  constructor(
-    { connection, limits, journal, signal }: Writing,
-    options: FileOptions,
-    begun: BegunUpload | null,
-    without: WithoutUpload | null = null,
-  ) {
+  constructor(writing: Writing, options: FileOptions, begun: BegunUpload | null) {
+    const { connection, limits, signal } = writing;
     this.#connection = connection;
+    this.#writing = writing;
     this.#options = options;
-    this.#limits = limits;
     this.#plan = planParts(limits, connection.parts, options.maxBytes ?? null);
-    this.#journal = journal;
     this.#begun = begun;
-    this.#without = without;
     this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
   }
 
@@ -192,16 +174,12 @@ export class S3Writer implements FileWriter {
 
   /** Sends the whole file, which is smaller than a part. */
   async #put({ lease }: CompleteOptions): Promise<string> {
-    const { probe } = this.#demandWithout();
+    const { probe } = this.#writing;
+    if (!probe) throw new SluiceError('internal.unexpected', 'the file has no upload');
     const body = (this.#buffer ?? Buffer.alloc(0)).subarray(0, this.#filled);
     this.#sums ??= (this.#digest ?? this.#openDigest()).end();
     const file = { ...this.#options, body, sums: this.#sums, mark: this.#mark };
     return putFile(this.#connection, file, { lease, probe, signal: this.#signal });
-  }
-
-  #demandWithout(): WithoutUpload {
-    if (this.#without) return this.#without;
-    throw new SluiceError('internal.unexpected', 'the file has no upload');
   }
 
   /** @param made of the same bytes, as if the store takes what its traits say */
@@ -229,14 +207,15 @@ export class S3Writer implements FileWriter {
     this.#digest = null;
     this.#inFlight.add(sending);
     void sending.then(() => this.#inFlight.delete(sending));
-    if (this.#inFlight.size >= this.#limits.partsInFlight) await Promise.race(this.#inFlight);
+    if (this.#inFlight.size >= this.#writing.limits.partsInFlight)
+      await Promise.race(this.#inFlight);
     this.#throwFailure();
   }
 
   /** The written bytes do not fit into one request. */
   async #begin(): Promise<BegunUpload> {
     try {
-      return await this.#demandWithout().begin();
+      return await beginUpload(this.#writing, this.#options);
     } catch (error) {
       this.#fail(toDestinationError(error));
       throw error;
@@ -270,7 +249,7 @@ export class S3Writer implements FileWriter {
       if (number === 1) this.#isDigest = partEtag(part) === `"${sums.md5}"`;
       this.#spare.push(buffer);
       this.#parts[number - 1] = part;
-      await this.#journal.sent(upload.key, number, length);
+      await this.#writing.journal.sent(upload.key, number, length);
     } catch (caught) {
       const error = toDestinationError(caught);
       if (error.code === 'destination.invalid_parts') this.#learn(allowedParts(error, number));
@@ -327,30 +306,24 @@ function isRefused({ code, spec }: SluiceError): boolean {
   return refusals.has(code) || (code.startsWith('destination.') && !spec.retryable);
 }
 
-/** Begins an upload. The journal is notified before the store is asked. */
-export async function createWriter(writing: Writing, options: FileOptions): Promise<FileWriter> {
-  return new S3Writer(writing, options, await beginUpload(writing, options));
-}
-
-/** Says whether a file may be put at once: only a store that was probed protects an object at its key. */
-export function mayPut({ traits }: S3Connection, { isNewKey }: FileOptions): boolean {
-  return isNewKey === true && traits?.ifNoneMatch === true;
+/**
+ * Opens a file. If the store protects an object at its key, the file is put at once if it stays smaller than a part, and
+ * its upload begins when the first part is full. Otherwise it has an upload from the start.
+ */
+export async function openWriter(writing: Writing, options: FileOptions): Promise<FileWriter> {
+  // Only a store that was probed is known to do it.
+  const mayPut = options.isNewKey === true && writing.connection.traits?.ifNoneMatch === true;
+  const begun = mayPut && writing.probe ? null : await beginUpload(writing, options);
+  return new S3Writer(writing, options, begun);
 }
 
 /**
- * Opens a file that is put at once if it stays smaller than a part. Its upload begins when the first part is full.
- *
- * @param probe probes again how the store treats conditional puts
+ * If a request for an upload is given up, its answer would be lost, and so the upload's id: wait for a
+ * while.
  */
-export function openWriter(
-  writing: Writing,
-  options: FileOptions,
-  probe: FilePut['probe'],
-): FileWriter {
-  const begin = () => beginUpload(writing, options);
-  return new S3Writer(writing, options, null, { begin, probe });
-}
+const createPatienceMs = 5_000;
 
+/** The journal is notified before the store is asked. */
 async function beginUpload(
   { connection, journal, signal }: Writing,
   options: FileOptions,
@@ -362,9 +335,3 @@ async function beginUpload(
   await failpoint('upload_begun');
   return begun;
 }
-
-/**
- * If a request for an upload is given up, its answer would be lost, and so the upload's id: wait for a
- * while.
- */
-const createPatienceMs = 5_000;

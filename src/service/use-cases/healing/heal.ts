@@ -14,8 +14,7 @@ import {
 } from '../../../state/store/healing/healing.ts';
 import { supersede } from '../../../state/store/intervals/superseded.ts';
 import { intervalsIn } from '../../scheduling/backfill-range.ts';
-import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
-import { newestGate, unpause } from '../../scheduling/schedule.ts';
+import { missedWhilePaused, newestGate, unpause } from '../../scheduling/schedule.ts';
 import type { Context } from '../context.ts';
 import { noteInLog } from '../exports/activity.ts';
 import { readTimeline } from '../exports/schedule.ts';

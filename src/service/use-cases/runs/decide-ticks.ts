@@ -16,7 +16,7 @@ import {
   type ScheduleRow,
   storeSchedules,
 } from '../../../state/store/intervals/ticks.ts';
-import { newestCadence } from '../../scheduling/cadence-history.ts';
+import { newestCadence } from '../../scheduling/boundary.ts';
 import { jitterMs } from '../../scheduling/jitter.ts';
 import { newestDue, planTicks, supersedeEarlier } from '../../scheduling/plan.ts';
 import type { Context } from '../context.ts';

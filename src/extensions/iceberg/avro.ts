@@ -1,16 +1,205 @@
+import { createHash } from 'node:crypto';
+import { deflateRawSync, inflateRaw } from 'node:zlib';
+import { ByteWriter } from '../../foundation/domain/byte-writer.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { inflateRaw } from 'node:zlib';
-import {
-  type AvroObject,
-  type AvroRecord,
-  type AvroType,
-  type AvroValue,
-  avroMagic,
-  syncBytes,
-  textOf,
-} from './avro-schema.ts';
-import { isMap, isUnion } from './avro-write.ts';
+
+/**
+ * The part of Avro that Iceberg's manifests use. Field ids are Iceberg's: readers find fields by them.
+ * https://avro.apache.org/docs/1.12.0/specification/
+ */
+type AvroType =
+  | 'null'
+  | 'int'
+  | 'long'
+  | 'string'
+  | 'bytes'
+  | AvroMap
+  | AvroRecord
+  | readonly ['null', AvroType];
+
+export interface AvroRecord {
+  readonly type: 'record';
+  readonly name: string;
+  readonly fields: readonly AvroField[];
+}
+
+/** A map of other keys than strings: an array of pairs. */
+interface AvroMap {
+  readonly type: 'array';
+  readonly logicalType: 'map';
+  readonly items: AvroRecord;
+}
+
+export interface AvroField {
+  readonly name: string;
+  readonly type: AvroType;
+  readonly 'field-id': number;
+  readonly default?: null;
+}
+
+/**
+ * An `int` or `long` is a number below 2^53, an absent value of a union is null. A map is what `encodeMap` makes of
+ * it: most maps are only copied from one file to the next.
+ */
+export type AvroValue = null | number | string | Uint8Array | AvroObject;
+
+export interface AvroObject {
+  readonly [name: string]: AvroValue;
+}
+
+const texts = new WeakMap<AvroRecord, string>();
+
+/** A schema as files name it. */
+export function textOf(schema: AvroRecord): string {
+  const text = texts.get(schema) ?? JSON.stringify(schema);
+  texts.set(schema, text);
+  return text;
+}
+
+/** The first bytes of an Avro file. */
+const avroMagic = Buffer.from('Obj\u0001');
+
+const syncBytes = 16;
+
+export const required = (id: number, name: string, type: AvroType): AvroField => ({
+  name,
+  type,
+  'field-id': id,
+});
+
+export const optional = (id: number, name: string, type: AvroType): AvroField => ({
+  name,
+  type: ['null', type],
+  'field-id': id,
+  default: null,
+});
+
+/** @param ids of its key and value */
+export const mapOf = (ids: readonly [number, number], value: AvroType): AvroMap => ({
+  type: 'array',
+  logicalType: 'map',
+  items: {
+    type: 'record',
+    name: `k${ids[0]}_v${ids[1]}`,
+    fields: [required(ids[0], 'key', 'int'), required(ids[1], 'value', value)],
+  },
+});
+
+/** Bytes of rows per block, before compression. */
+const blockBytes = 1 << 18;
+
+/**
+ * An Avro file of the rows. Equal arguments give equal bytes.
+ *
+ * @param notes its metadata besides schema and codec
+ */
+export function encodeAvro(
+  schema: AvroRecord,
+  rows: readonly AvroObject[],
+  notes: Readonly<Record<string, string>>,
+): Buffer {
+  const head = new ByteWriter(1 << 12);
+  putBytes(head, avroMagic);
+  const metadata = { 'avro.schema': textOf(schema), 'avro.codec': 'deflate', ...notes };
+  putLong(head, Object.keys(metadata).length);
+  for (const [name, value] of Object.entries(metadata)) {
+    putText(head, name);
+    putText(head, value);
+  }
+  putLong(head, 0);
+  const start = head.take(0);
+  // Between blocks; it need only be unlikely within them.
+  const sync = createHash('sha256').update(start).digest().subarray(0, syncBytes);
+  const parts: Buffer[] = [start, sync];
+  let block = new ByteWriter(1 << 12);
+  let count = 0;
+  const flush = () => {
+    if (count === 0) return;
+    const bytes = deflateRawSync(block.take(0));
+    const sizes = new ByteWriter(16);
+    putLong(sizes, count);
+    putLong(sizes, bytes.length);
+    parts.push(sizes.take(0), bytes, sync);
+    block = new ByteWriter(1 << 12);
+    count = 0;
+  };
+  for (const row of rows) {
+    putValue(block, schema, row);
+    count += 1;
+    if (block.length >= blockBytes) flush();
+  }
+  flush();
+  return Buffer.concat(parts);
+}
+
+function putValue(out: ByteWriter, type: AvroType, value: AvroValue): void {
+  if (type === 'null') return;
+  if (type === 'int' || type === 'long') putLong(out, numberOf(value));
+  else if (type === 'string') putText(out, String(value));
+  else if (type === 'bytes') putLengthAndBytes(out, bytesOf(value));
+  else if (isMap(type)) putBytes(out, bytesOf(value));
+  else if (isUnion(type)) {
+    putLong(out, value === null ? 0 : 1);
+    putValue(out, value === null ? 'null' : type[1], value);
+  } else {
+    const row = value as AvroObject;
+    for (const field of type.fields) putValue(out, field.type, row[field.name] ?? null);
+  }
+}
+
+/** A map as a row has it. Its values are of the map's type. */
+export function encodeMap(
+  type: AvroMap,
+  pairs: readonly (readonly [key: number, value: AvroValue])[],
+): Buffer {
+  const out = new ByteWriter(1 << 8);
+  if (pairs.length > 0) putLong(out, pairs.length);
+  for (const [key, value] of pairs) putValue(out, type.items, { key, value });
+  putLong(out, 0);
+  return out.take(0);
+}
+
+function isMap(type: AvroType): type is AvroMap {
+  return typeof type === 'object' && 'items' in type;
+}
+
+function bytesOf(value: AvroValue): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  throw new TypeError(`not bytes: ${JSON.stringify(value)}`);
+}
+
+function isUnion(type: AvroType): type is readonly ['null', AvroType] {
+  return Array.isArray(type);
+}
+
+function numberOf(value: AvroValue): number {
+  if (Number.isSafeInteger(value)) return value as number;
+  throw new TypeError(`not a whole number: ${JSON.stringify(value)}`);
+}
+
+/** A varint of the zigzag form, for a whole number below 2^52 of either sign. */
+function putLong(out: ByteWriter, value: number): void {
+  let rest = value < 0 ? -value * 2 - 1 : value * 2;
+  while (rest > 0x7f) {
+    out.put((rest % 0x80) | 0x80);
+    rest = Math.floor(rest / 0x80);
+  }
+  out.put(rest);
+}
+
+const putText = (out: ByteWriter, text: string) => putLengthAndBytes(out, Buffer.from(text));
+
+function putLengthAndBytes(out: ByteWriter, bytes: Uint8Array): void {
+  putLong(out, bytes.length);
+  putBytes(out, bytes);
+}
+
+function putBytes(out: ByteWriter, bytes: Uint8Array): void {
+  out.ensure(bytes.length);
+  out.bytes.set(bytes, out.length);
+  out.length += bytes.length;
+}
 
 /** A block that unpacks to more is damaged, or an attack. */
 const maxBlockBytes = 1 << 22;
