@@ -1,8 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
 import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
-import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import { describeMissingTraits } from '../../../foundation/domain/store-traits.ts';
 import {
   type CheckStep,
@@ -14,10 +12,9 @@ import { findWrongAddress } from './address.ts';
 import type { S3Connection } from './client.ts';
 import { codeOf, isDeniedUpload, isUnreached, isUnsupported } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
-import { PartDigest } from './part-digest.ts';
-import { probeStore } from './probe.ts';
+import { markerKey, probeStore } from './probe.ts';
 import { putSmallObject } from './put-object.ts';
-import { abortUpload, createUpload, signsParts, uploadPart } from './uploads.ts';
+import { abortUpload, createUpload, openDigest, uploadPart } from './uploads.ts';
 import { openWriter } from './writer.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
@@ -49,7 +46,7 @@ export async function checkDestination(
     ...connection,
     request: (call, own, policy = checkRetry) => connection.request(call, own, policy),
   };
-  const key = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+  const key = markerKey(folder, unrecorded);
   const steps: CheckStep[] = [];
   let current = 'address';
   const check = async (step: string, run: () => Promise<string | null>): Promise<void> => {
@@ -181,8 +178,7 @@ async function sendPart(
   const soon = AbortSignal.any([signal, AbortSignal.timeout(partMs)]);
   const options = { key, contentType: 'text/plain' };
   const { upload, checksums } = await createUpload(connection, options, soon);
-  const sha256 = signsParts(connection, checksums);
-  const digest = new PartDigest({ crc32: checksums, sha256, md5: !checksums });
+  const digest = openDigest(connection, checksums);
   const part = Buffer.alloc(bytes);
   try {
     for (let at = 0; at < bytes; at += digestBytes) {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
 import type { ManifestTag, PutLease, StoreTraits } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { conditionFor, isSameTag, type PutCondition } from './conditions.ts';
@@ -8,7 +9,7 @@ import { readObject } from './objects.ts';
 import { once, type Put, putSmallObject } from './put-object.ts';
 
 /** A commit needs these besides the connection. */
-export interface CommitOptions {
+interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
   /** Probes again how the store treats conditional puts, and sets the connection's traits. */
@@ -18,6 +19,14 @@ export interface CommitOptions {
   /** The lease of the run; undefined: the put may come at any time. */
   readonly lease: PutLease | undefined;
   readonly signal: AbortSignal;
+}
+
+/** A manifest that is put. */
+interface ManifestPut extends CommitOptions {
+  readonly connection: S3Connection;
+  readonly key: string;
+  readonly body: Uint8Array;
+  readonly expected: ManifestTag;
 }
 
 /** The store does not behave as its traits say. */
@@ -39,11 +48,10 @@ export async function commitManifest(
   options: CommitOptions,
 ): Promise<Put> {
   const { probe } = options;
+  const put = { ...options, connection, key, body, expected };
   const attempt = (isLast: boolean) => {
     const condition = conditionFor(expected, connection.traits);
-    return condition === null
-      ? putUnguarded(connection, key, body, expected, options)
-      : putGuarded(connection, key, body, expected, condition, isLast, options);
+    return condition === null ? putUnguarded(put) : putGuarded(put, condition, isLast);
   };
   const first = await attempt(false);
   if (first !== contradiction) return first;
@@ -51,28 +59,24 @@ export async function commitManifest(
   const second = await attempt(true);
   if (second !== contradiction) return second;
   connection.traits = withoutCondition(connection.traits ?? (await probe()), expected);
-  return await putUnguarded(connection, key, body, expected, options);
+  return await putUnguarded(put);
 }
 
 async function putGuarded(
-  connection: S3Connection,
-  key: string,
-  body: Uint8Array,
-  expected: ManifestTag,
+  put: ManifestPut,
   condition: PutCondition,
   isLast: boolean,
-  options: CommitOptions,
 ): Promise<Put | typeof contradiction> {
-  const { signal } = options;
+  const { body, expected } = put;
   try {
-    return await putChecked(connection, key, body, condition, options);
+    return await putChecked(put, condition);
   } catch (error) {
     if (isNotImplemented(error)) return contradiction;
     if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
-    const current = await readUnlessDenied(connection, key, signal);
+    const current = await readUnlessDenied(put);
     if (current === 'unseen') {
       if (isCollision(error)) throw error;
-      return await putOverOurs(connection, key, body, options);
+      return await putOverOurs(put);
     }
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
@@ -92,19 +96,15 @@ async function putGuarded(
  *
  * @throws SluiceError `destination.access_denied` if no digest matches
  */
-async function putOverOurs(
-  connection: S3Connection,
-  key: string,
-  body: Uint8Array,
-  options: CommitOptions,
-): Promise<Put> {
+async function putOverOurs(put: ManifestPut): Promise<Put> {
+  const { connection, key, body } = put;
   // Our own goes last: an earlier put may have succeeded though its answer was lost.
   const own = createHash('md5').update(body).digest('hex');
-  for (const digest of [...options.ours, own]) {
+  for (const digest of [...put.ours, own]) {
     const condition = conditionFor(digest, connection.traits);
     if (condition === null) break;
     try {
-      return await putChecked(connection, key, body, condition, options);
+      return await putChecked(put, condition);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
       if (isCollision(error)) throw error;
@@ -119,7 +119,7 @@ async function putOverOurs(
 }
 
 /** Returns `unseen` if the credentials cannot read. */
-async function readUnlessDenied(connection: S3Connection, key: string, signal: AbortSignal) {
+async function readUnlessDenied({ connection, key, signal }: ManifestPut) {
   return readObject(connection, key, { signal }).catch((error: unknown) => {
     const { code } = error as Partial<SluiceError>;
     if (code === 'destination.access_denied') return 'unseen' as const;
@@ -128,15 +128,9 @@ async function readUnlessDenied(connection: S3Connection, key: string, signal: A
 }
 
 /** Without a condition: look, check the fence, then put at once. */
-async function putUnguarded(
-  connection: S3Connection,
-  key: string,
-  body: Uint8Array,
-  expected: ManifestTag,
-  options: CommitOptions,
-): Promise<Put> {
-  const { confirm, signal } = options;
-  const current = await readUnlessDenied(connection, key, signal);
+async function putUnguarded(put: ManifestPut): Promise<Put> {
+  const { key, body, expected, confirm } = put;
+  const current = await readUnlessDenied(put);
   if (current !== 'unseen') {
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
@@ -144,7 +138,7 @@ async function putUnguarded(
   }
   await confirm();
   // Not retried: a second copy could take effect after a later commit. The next attempt looks first.
-  return await putChecked(connection, key, body, null, options, once);
+  return await putChecked(put, null, once);
 }
 
 function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTraits {
@@ -157,13 +151,17 @@ function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTrai
  *
  * @throws SluiceError `destination.unavailable` if the object has other bytes
  */
-async function putChecked(...asked: Parameters<typeof putSmallObject>): Promise<Put> {
-  const [connection, key, body, , { signal }] = asked;
-  const put = await putSmallObject(...asked);
+async function putChecked(
+  put: ManifestPut,
+  condition: PutCondition,
+  policy?: RetryPolicy,
+): Promise<Put> {
+  const { connection, key, body } = put;
+  const made = await putSmallObject(connection, key, body, condition, put, policy);
   const digest = createHash('md5').update(body).digest('hex');
-  if (isSameTag(put.etag, digest)) return put;
-  const current = await readUnlessDenied(connection, key, signal);
-  if (current === 'unseen') return put;
+  if (isSameTag(made.etag, digest)) return made;
+  const current = await readUnlessDenied(put);
+  if (current === 'unseen') return made;
   if (current !== null && (await hasBytes(current.body, body))) return { etag: current.etag };
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
 }

@@ -15,15 +15,13 @@ import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { codeOf, isDeniedUpload, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { PartDigest } from './part-digest.ts';
 import { once, putSmallObject } from './put-object.ts';
 import {
   abortUpload,
   completion,
   createUpload,
   isOwnObject,
-  signsParts,
-  type UploadPart,
+  openDigest,
   uploadPart,
 } from './uploads.ts';
 
@@ -82,7 +80,8 @@ async function probeAt(
     );
     const second = isFree ? key : `${key}-upload`;
     if (!isFree) keys.push(second);
-    const uploads = new UploadTrial(trial, lastWords(connection), second, signal);
+    const last = lastWords(connection);
+    const uploads = new UploadTrial({ connection: trial, lastWords: last, key: second, signal });
     const uploadTraits = await uploads.run(form).catch((error: unknown) => {
       // Files that are smaller than a part are put at once. A larger one says why it cannot be written.
       if (puts.ifNoneMatch && isDeniedUpload(error)) return withoutUploads;
@@ -122,7 +121,7 @@ function parentOf(folder: string): string {
   return folder.slice(0, Math.max(0, folder.lastIndexOf('/')));
 }
 
-function markerKey(folder: string, { marker }: UploadJournal): string {
+export function markerKey(folder: string, { marker }: UploadJournal): string {
   return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${marker}${randomUUID()}`;
 }
 
@@ -177,28 +176,31 @@ async function probePuts(
   return { ifNoneMatch, ifMatch: 'none' };
 }
 
+interface Trial {
+  readonly connection: S3Connection;
+  /** For what is left to do after the signal has ended the trial. */
+  readonly lastWords: S3Connection;
+  readonly key: string;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Tries what a store does with uploads. Each trial has its own upload, because a refusal may end it.
  */
 class UploadTrial {
-  readonly #connection: S3Connection;
-  readonly #lastWords: S3Connection;
-  readonly #key: string;
-  readonly #signal: AbortSignal;
+  readonly #trial: Trial;
   #checksums = true;
 
-  constructor(connection: S3Connection, lastWords: S3Connection, key: string, signal: AbortSignal) {
-    this.#connection = connection;
-    this.#lastWords = lastWords;
-    this.#key = key;
-    this.#signal = signal;
+  constructor(trial: Trial) {
+    this.#trial = trial;
   }
 
   async run(form: TagForm): Promise<Omit<StoreTraits, keyof PutTraits | 'parts'>> {
     const created = await this.#create();
     const again =
       created === 'done' ? await this.#outcome({ IfNoneMatch: '*' }) : ('unknown' as const);
-    const tag = (await headObject(this.#connection, this.#key))?.ETag;
+    const { connection, key } = this.#trial;
+    const tag = (await headObject(connection, key))?.ETag;
     const wrong = await this.#outcome({ IfMatch: tagInForm(randomTag(), form) });
     const right =
       tag && wrong === 'refused'
@@ -228,19 +230,17 @@ class UploadTrial {
   }
 
   async #complete(condition: PutCondition): Promise<void> {
-    const key = this.#key;
-    const connection = {
-      ...this.#connection,
-      ...(this.#checksums ? {} : { traits: withoutTraits }),
-    };
+    const { key, lastWords, signal } = this.#trial;
+    const traits = this.#checksums ? this.#trial.connection.traits : withoutTraits;
+    const connection = { ...this.#trial.connection, traits };
     const options = { key, contentType: 'text/plain' };
-    const { upload, checksums } = await createUpload(connection, options, this.#signal);
+    const { upload, checksums } = await createUpload(connection, options, signal);
     this.#checksums &&= checksums;
     try {
       await this.#sendAndComplete(upload, checksums, condition);
     } catch (error) {
-      if (!this.#signal.aborted) await abortUpload(connection, upload);
-      else await abortUpload(this.#lastWords, upload, AbortSignal.timeout(cleanupMs));
+      if (!signal.aborted) await abortUpload(connection, upload);
+      else await abortUpload(lastWords, upload, AbortSignal.timeout(cleanupMs));
       throw error;
     }
   }
@@ -250,12 +250,15 @@ class UploadTrial {
     checksums: boolean,
     condition: PutCondition,
   ): Promise<void> {
-    const connection = this.#connection;
-    const part = await sendTrialPart(connection, upload, checksums, this.#signal);
+    const { connection, signal } = this.#trial;
+    const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
+    const digest = openDigest(connection, checksums);
+    digest.update(body);
+    const part = await uploadPart(connection, upload, 1, body, digest.end(), signal);
     try {
       await connection.request(
         (client, send) => client.send(completion(upload, [part], condition), send),
-        this.#signal,
+        signal,
       );
     } catch (error) {
       // The answer of an earlier try may have been lost.
@@ -268,19 +271,6 @@ class UploadTrial {
       throw new SluiceError('destination.invalid_config', detail);
     }
   }
-}
-
-function sendTrialPart(
-  connection: S3Connection,
-  upload: UploadRef,
-  checksums: boolean,
-  signal: AbortSignal,
-): Promise<UploadPart> {
-  const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
-  const sha256 = signsParts(connection, checksums);
-  const digest = new PartDigest({ crc32: checksums, sha256, md5: !checksums });
-  digest.update(body);
-  return uploadPart(connection, upload, 1, body, digest.end(), signal);
 }
 
 const withoutTraits: StoreTraits = {

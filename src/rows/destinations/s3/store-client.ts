@@ -86,29 +86,31 @@ export function openStoreClient({
     place ??= placeOf(bucket, sdk, credentials);
     return place;
   };
+  const unsignedOf = (
+    { method, key, query = {}, headers }: StoreRequest,
+    more: Readonly<Record<string, string>>,
+  ) => {
+    const { url, pathOf } = placeOfBucket();
+    const { protocol, hostname, port } = url;
+    const given = Object.entries({ ...always, ...headers }).filter(isGiven);
+    return {
+      ...{ protocol, hostname, method, path: pathOf(key), query },
+      ...(port === '' ? {} : { port: Number(port) }),
+      headers: { host: url.host, ...more, ...Object.fromEntries(given) },
+    };
+  };
   /** The lead of the store's clock over ours. */
   let aheadMs = 0;
   /** The same by its newest answer, also if it is small: a link may end within seconds. */
   let newestLeadMs = 0;
   return {
     async send(request, options) {
-      const { url, signer, pathOf } = placeOfBucket();
-      const given = Object.entries({ ...always, ...request.headers });
-      const { method, query = {}, body } = request;
-      const path = pathOf(request.key);
-      const { protocol, hostname, port } = url;
-      const unsigned = {
-        ...{ protocol, hostname, method, path, query },
-        ...(port === '' ? {} : { port: Number(port) }),
-        headers: {
-          host: url.host,
-          'x-amz-content-sha256': request.payloadHash ?? sha256(body ?? ''),
-          ...Object.fromEntries(given.filter(isGiven)),
-        },
-      };
+      const { body } = request;
+      const hash = request.payloadHash ?? sha256(body ?? '');
+      const unsigned = unsignedOf(request, { 'x-amz-content-sha256': hash });
       // In seconds.
       const signingDate = (systemClock.now() + aheadMs) / 1_000;
-      const { headers } = await signer.sign(unsigned, { signingDate });
+      const { headers } = await placeOfBucket().signer.sign(unsigned, { signingDate });
       headers['user-agent'] = 'app/sluice';
       if (body !== undefined) headers['content-length'] = String(body.length);
       const sent: SdkRequest = { ...unsigned, headers, ...(body === undefined ? {} : { body }) };
@@ -119,22 +121,17 @@ export function openStoreClient({
       return judge(answer, nameOf(sent));
     },
     async link(key, seconds, query) {
-      const { url, signer, pathOf } = placeOfBucket();
+      const { url, signer } = placeOfBucket();
       const { expiration } = typeof credentials === 'function' ? await credentials() : credentials;
       const ours = systemClock.now();
       const now = ours + newestLeadMs;
       const lasts = expiration === undefined ? seconds : (expiration.getTime() - now) / 1_000;
       const expiresIn = Math.floor(Math.min(seconds, lasts));
       if (!(expiresIn > 0)) throw new SluiceError('destination.expired_credentials');
-      const { protocol, hostname, host, port } = url;
-      const given = Object.entries({ ...always, 'X-Amz-Content-Sha256': 'UNSIGNED-PAYLOAD' });
-      const unsigned = {
-        ...{ method: 'GET', protocol, hostname, path: pathOf(key), query },
-        ...(port === '' ? {} : { port: Number(port) }),
-        headers: { host, ...Object.fromEntries(given.filter(isGiven)) },
-      };
+      const hash = { 'X-Amz-Content-Sha256': 'UNSIGNED-PAYLOAD' };
+      const unsigned = unsignedOf({ method: 'GET', key, query }, hash);
       const signed = await signer.presign(unsigned, { signingDate: now / 1_000, expiresIn });
-      const address = `${protocol}//${host}${unsigned.path}?${queryString(signed.query ?? {})}`;
+      const address = `${url.origin}${unsigned.path}?${queryString(signed.query ?? {})}`;
       return { url: address, expiresAt: ours + expiresIn * 1_000 };
     },
     close: () => client?.destroy(),

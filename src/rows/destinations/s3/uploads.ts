@@ -22,7 +22,7 @@ import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
 import { checkSize, headOrNothing } from './objects.ts';
 import { readList } from './pages.ts';
-import type { PartSums } from './part-digest.ts';
+import { PartDigest, type PartSums } from './part-digest.ts';
 import { encodeHex, guardedBy } from './put-object.ts';
 import { type StoreRequest, textsOf } from './store-client.ts';
 import { childrenOf, escapeXml } from './xml.ts';
@@ -130,6 +130,12 @@ export function signsParts(connection: S3Connection, checksums: boolean): boolea
   return !(connection.secure && checksums);
 }
 
+/** The checksums of a part that is sent once. */
+export function openDigest(connection: S3Connection, checksums: boolean): PartDigest {
+  const sha256 = signsParts(connection, checksums);
+  return new PartDigest({ crc32: checksums, sha256, md5: !checksums });
+}
+
 /** Also for an unknown upload. Waits until parts that were in flight have ended too. */
 export async function abortUpload(
   connection: S3Connection,
@@ -216,6 +222,9 @@ function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
 
 /** An upload that is to be completed. */
 interface WholeUpload extends CompleteOptions {
+  readonly connection: S3Connection;
+  readonly upload: UploadRef;
+  readonly signal: AbortSignal;
   readonly parts: readonly UploadPart[];
   /** True if the tags that the store gave the parts are the MD5 digests of what was sent. */
   readonly areDigests: boolean;
@@ -230,34 +239,27 @@ interface WholeUpload extends CompleteOptions {
  * @returns the object's ETag
  * @throws SluiceError `destination.conflict` if the key does not have what `whole.replaces` says; `run.lease_lost`
  */
-export async function completeUpload(
-  connection: S3Connection,
-  upload: UploadRef,
-  whole: WholeUpload,
-  signal: AbortSignal,
-): Promise<string> {
-  const { parts } = whole;
+export async function completeUpload(whole: WholeUpload): Promise<string> {
+  const { connection, upload, parts, signal } = whole;
   try {
-    const { given, key } = await sendCompletion(connection, upload, whole, signal);
+    const { given, key } = await sendCompletion(whole);
     // Then the store names exactly this object and the bytes that were sent.
     const isProven = whole.areDigests && given === digestOf(parts) && key === upload.key;
-    return isProven ? given : await checkObject(connection, upload, parts, given, signal);
+    return isProven ? given : await checkObject(whole, given);
   } catch (caught) {
-    const error = await findLoss(connection, upload, caught, signal);
+    const error = await findLoss(whole, caught);
     const code = codeOf(error);
     const inDoubt = code === 'destination.upload_lost' || code === 'destination.conflict';
     const isGuarded = completionCondition(whole.replaces, connection.traits) !== null;
-    if (isGuarded && isNotImplemented(error)) {
-      return completeUnguarded(connection, upload, whole, signal);
-    }
+    if (isGuarded && isNotImplemented(error)) return completeUnguarded(whole);
     const head = inDoubt ? await headOrNothing(connection, upload.key, signal) : null;
     if (head === 'not allowed') throw error;
     if (isGuarded && code === 'destination.conflict' && !isCollision(error)) {
       if (isSameTag(head?.ETag ?? null, whole.replaces ?? null)) {
         // A proxy may have made the answer up.
         return whole.isSecond
-          ? completeUnguarded(connection, upload, whole, signal)
-          : completeUpload(connection, upload, { ...whole, isSecond: true }, signal);
+          ? completeUnguarded(whole)
+          : completeUpload({ ...whole, isSecond: true });
       }
     }
     if (head === null) throw error;
@@ -274,11 +276,8 @@ export async function completeUpload(
  * @returns its tag in the form in which the store shows it
  */
 async function checkObject(
-  connection: S3Connection,
-  upload: UploadRef,
-  parts: readonly UploadPart[],
+  { connection, upload, parts, signal }: WholeUpload,
   given: string,
-  signal: AbortSignal,
 ): Promise<string> {
   const head = await headOrNothing(connection, upload.key, signal);
   if (head === 'not allowed') return given || digestOf(parts);
@@ -299,10 +298,8 @@ async function checkObject(
  * the list of its parts.
  */
 async function findLoss(
-  connection: S3Connection,
-  upload: UploadRef,
+  { connection, upload, signal }: WholeUpload,
   error: unknown,
-  signal: AbortSignal,
 ): Promise<unknown> {
   if (signal.aborted || !isInternalError(error)) return error;
   if (!(await isUnknown(connection, upload, signal))) return error;
@@ -311,12 +308,14 @@ async function findLoss(
 }
 
 /** @returns what the store names: the tag, which may be empty, and the key */
-function sendCompletion(
-  connection: S3Connection,
-  upload: UploadRef,
-  { parts, replaces, lease }: WholeUpload,
-  signal: AbortSignal,
-): Promise<{ readonly given: string; readonly key: string | undefined }> {
+function sendCompletion({
+  connection,
+  upload,
+  parts,
+  replaces,
+  lease,
+  signal,
+}: WholeUpload): Promise<{ readonly given: string; readonly key: string | undefined }> {
   const withLease = guardedBy(lease);
   return connection.request(async (client, send) => {
     const condition = completionCondition(replaces, connection.traits);
@@ -339,17 +338,12 @@ function sendCompletion(
  * Completes again without a condition if the store wrongly refused one, or no longer supports it:
  * otherwise the same conflict would return forever. This is true for this attempt alone: the next run probes the store.
  */
-async function completeUnguarded(
-  connection: S3Connection,
-  upload: UploadRef,
-  whole: WholeUpload,
-  signal: AbortSignal,
-): Promise<string> {
-  const { replaces, ...rest } = whole;
+async function completeUnguarded({ replaces, ...rest }: WholeUpload): Promise<string> {
+  const { connection } = rest;
   const lacking = replaces === null ? 'completeIfNoneMatch' : 'completeIfMatch';
   if (connection.traits) connection.traits = { ...connection.traits, [lacking]: false };
   connection.doubt();
-  return completeUpload(connection, upload, rest, signal);
+  return completeUpload(rest);
 }
 
 /** The digest of the tags of an object's parts: the object's own tag, as S3 computes it without KMS. */

@@ -154,9 +154,9 @@ class S3Writer implements FileWriter {
 
   async #completeUpload({ upload }: BegunUpload, options: CompleteOptions): Promise<string> {
     const areDigests = this.#isDigest && this.#parts.length === 1;
-    const whole = { parts: this.#parts, areDigests, ...options };
+    const made = { connection: this.#connection, upload, parts: this.#parts, areDigests };
     try {
-      return await completeUpload(this.#connection, upload, whole, this.#signal);
+      return await completeUpload({ ...made, ...options, signal: this.#signal });
     } catch (error) {
       if (codeOf(error) === 'destination.invalid_parts') this.#learn(null);
       this.#mayBeReplaced ||= options.replaces !== null && !isRefused(toSluiceError(error));
