@@ -183,11 +183,7 @@ export function currentSnapshot(table: TableMetadata): Snapshot | null {
   );
 }
 
-/**
- * The table with the columns of the rows too.
- *
- * @throws SluiceError `destination.table_conflict`
- */
+/** The table with the columns of the rows too. @throws SluiceError `destination.table_conflict` */
 export function withFields(table: TableMetadata, rows: readonly TableField[]): TableMetadata {
   const { fields } = schemaOf(table);
   const joined = joinFields(fields, rows);

@@ -225,11 +225,7 @@ export class Admission {
     return runsPerJob(runs, this.#smallSlots.count, smallRuns);
   }
 
-  /**
-   * Waits until the run may begin.
-   *
-   * @returns null if the worker ends
-   */
+  /** Waits until the run may begin. @returns null if the worker ends */
   async enter(run: ComingRun): Promise<Ticket | null> {
     const { organizationId, ownSteps, small } = run;
     this.crowd.see([organizationId]);

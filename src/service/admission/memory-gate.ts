@@ -255,11 +255,7 @@ export class SmallSlots {
     this.#free = count;
   }
 
-  /**
-   * Waits for a slot, then begins the run.
-   *
-   * @param run never rejects
-   */
+  /** Waits for a slot, then begins the run. @param run never rejects */
   async begin(run: () => Promise<void>): Promise<void> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

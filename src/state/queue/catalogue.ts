@@ -15,11 +15,7 @@ export type QueueName = (typeof queueNames)[keyof typeof queueNames];
 /** One kind of job. */
 export interface Job<Data> {
   readonly queue: QueueName;
-  /**
-   * Checks what the queue delivers.
-   *
-   * @throws if it is not the data of this job
-   */
+  /** Checks what the queue delivers. @throws if it is not the data of this job */
   readonly parse: (data: unknown) => Data;
   /** Milliseconds between two jobs of a recurring kind. */
   readonly everyMs?: number;

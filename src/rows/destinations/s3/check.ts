@@ -198,9 +198,7 @@ async function sendPart(
 /** The digest of a whole part would keep other requests waiting. */
 const digestBytes = 256 * 1024;
 
-/**
- * One step per kind of trait. Something that the store does not support is a warning, not a failure.
- */
+/** One step per kind of trait. Something that the store does not support is a warning, not a failure. */
 function traitSteps(traits: StoreTraits): readonly CheckStep[] {
   const missing = describeMissingTraits(traits);
   const warn = (step: string, ...names: readonly (keyof StoreTraits)[]) => {

@@ -43,11 +43,7 @@ export async function* readPages<Item, Marker>(
   }
 }
 
-/**
- * Sends a request for a list, or for a page of it.
- *
- * @param key for the parts of an upload
- */
+/** Sends a request for a list, or for a page of it. @param key for the parts of an upload */
 export async function readList(
   connection: S3Connection,
   query: Readonly<Record<string, string>>,

@@ -184,9 +184,7 @@ interface Trial {
   readonly signal: AbortSignal;
 }
 
-/**
- * Tries what a store does with uploads. Each trial has its own upload, because a refusal may end it.
- */
+/** Tries what a store does with uploads. Each trial has its own upload, because a refusal may end it. */
 class UploadTrial {
   readonly #trial: Trial;
   #checksums = true;

@@ -42,11 +42,7 @@ const minBytes = 1024;
 /** Answers such as 102 Processing that a store may send before its answer. */
 const maxInformational = 10;
 
-/**
- * Sends the SDK's requests to STS as ours are sent.
- *
- * @param tenant on whose behalf names are resolved
- */
+/** Sends the SDK's requests to STS as ours are sent. @param tenant on whose behalf names are resolved */
 export function createRequestHandler(limits: Limits, tenant: string) {
   return {
     metadata: { handlerProtocol: 'http/1.1' },
