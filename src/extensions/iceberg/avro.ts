@@ -89,11 +89,7 @@ export const mapOf = (ids: readonly [number, number], value: AvroType): AvroMap 
 /** Bytes of rows per block, before compression. */
 const blockBytes = 1 << 18;
 
-/**
- * An Avro file of the rows. Equal arguments give equal bytes.
- *
- * @param notes its metadata besides schema and codec
- */
+/** An Avro file of the rows. Equal arguments give equal bytes. @param notes its metadata besides schema and codec */
 export function encodeAvro(
   schema: AvroRecord,
   rows: readonly AvroObject[],

@@ -31,7 +31,6 @@ export class SharedProbes {
    *
    * @param store names the store and the keys
    * @param changedForMs how long ago the export was changed; who changes it may have changed the store too
-   * @throws the reason of `signal`, and what `probe` throws
    */
   async find(
     store: string,

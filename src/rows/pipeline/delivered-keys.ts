@@ -175,11 +175,7 @@ export class DeliveredKeys {
     }
   }
 
-  /**
-   * Before the commit: an erasure may have changed the files since they were read. What it erased must not be announced again.
-   *
-   * @throws SluiceError `destination.conflict`
-   */
+  /** Before the commit: what an erasure has removed must not be announced again. @throws `destination.conflict` */
   async checkUnchanged(ports: Pick<RunPorts, 'readElements'>): Promise<void> {
     const seen = new Elements();
     for await (const recorded of ports.readElements()) seen.add(recorded);
@@ -217,11 +213,7 @@ class Elements {
   }
 }
 
-/**
- * The key columns as the files of an export name them.
- *
- * @throws SluiceError `source.model_invalid` if keys cannot be compared with those in files
- */
+/** The key columns, as files name them. @throws SluiceError `source.model_invalid` if they cannot be compared */
 export async function findKeyColumns(attempt: SettledAttempt): Promise<readonly Column[]> {
   const { source, job, signal } = attempt;
   const request = { ...job.request, select: 'keys' as const };

@@ -106,19 +106,11 @@ type SeenCommit = Pick<Manifest, 'run_id' | 'generation' | 'era' | 'moved_to'>;
 export interface RunPorts {
   readonly journal: UploadJournal;
   progressed(progress: Progress): Promise<void>;
-  /**
-   * Checks the fence once before anything becomes readable, and stores the intent.
-   *
-   * @throws SluiceError `run.lease_lost` or `run.cancelled`
-   */
+  /** Checks the fence before anything becomes readable, and stores the intent. @throws `run.lease_lost`, `run.cancelled` */
   confirmCommit(intent: CommitIntent): Promise<void>;
   /** For what makes a commit current: nothing of it is sent once the lease is over. Right before an unconditional write it is extended. */
   readonly lease: PutLease;
-  /**
-   * Raises the attempt's generation above `floor`, because the bucket is ahead of our database.
-   *
-   * @throws SluiceError `run.lease_lost`
-   */
+  /** Raises the attempt's generation above `floor`: the bucket is ahead of our database. @throws `run.lease_lost` */
   raiseGeneration(floor: number): Promise<number>;
   /** The recorded elements of the export from its newest base on, in their order. */
   readElements(): AsyncIterable<RecordedFiles>;

@@ -44,8 +44,6 @@ export class RecordSpool {
   }
 
   /**
-   * Adds a record.
-   *
    * @param digest whole
    * @param fill writes what follows the digest
    * @returns what to wait for before the next one, if many go to the disk now
@@ -107,11 +105,7 @@ export class KeySpool {
     return this.#count;
   }
 
-  /**
-   * Adds the key of the next row.
-   *
-   * @returns what to wait for before the next one, if many keys go to the disk now
-   */
+  /** Adds the key of the next row. @returns what to wait for before the one after it */
   add(key: string): Promise<void> | undefined {
     const row = this.#count;
     this.#count += 1;

@@ -89,11 +89,7 @@ export interface RemovalRules {
   readonly knows: RunPorts['knowsCommit'];
   /** Signs a tombstone. */
   readonly sign: Sign;
-  /**
-   * It is called right before files are removed, and before an unconditional tombstone.
-   *
-   * @returns those that may still be removed
-   */
+  /** Called right before files are removed, and before an unconditional tombstone. @returns those that may go */
   readonly confirm: (keys: readonly string[]) => Promise<readonly string[]>;
 }
 

@@ -24,10 +24,7 @@ export class RejectionTally {
   readonly #found = new Map<string, Rejections>();
   readonly #nameRow: (block: RowBlock, row: number) => string;
 
-  /**
-   * @param keyIndices the indices of the keys among `columns`
-   * @param toJson how a field of a column is shown
-   */
+  /** @param keyIndices the indices of the keys among `columns` */
   constructor(
     columns: readonly Column[],
     keyIndices: readonly number[],
@@ -64,12 +61,7 @@ export class RejectionTally {
   }
 }
 
-/**
- * Shows the key of a row for a log.
- *
- * @param keyIndices the indices of the keys among `columns`
- * @param toJson how a field of a column is shown
- */
+/** Shows the key of a row for a log. @param keyIndices the indices of the keys among `columns` */
 export function rowNamer(
   columns: readonly Column[],
   keyIndices: readonly number[],
@@ -104,11 +96,7 @@ export function describeRejections({ rows, reason, firstKey }: Rejections): stri
   return `${counted}. ${capital}. The first: ${firstKey}`;
 }
 
-/**
- * Lines of the rejected file: `{"column", "reason", "row"}`, the row as JSON Lines would hold it.
- *
- * @param open opens plain JSON Lines over the block's columns
- */
+/** Lines of the rejected file: `{"column", "reason", "row"}`, the row as JSON Lines would hold it. */
 export async function encodeRejectedRows(
   open: () => FileEncoder,
   block: RowBlock,

@@ -38,10 +38,8 @@ export interface RenderedInterval {
 }
 
 /**
- * Makes the files of an interval with a transformation chain again, at a destination of the caller's own,
- * to compare them with the current ones. Commits nothing.
- *
- * @throws SluiceError, and the reason of `signal`
+ * Makes the files of an interval with a chain again, at a destination of the caller's own, to compare them with the
+ * current ones. Commits nothing.
  */
 export async function renderInterval(
   job: Rendering,
@@ -92,11 +90,7 @@ export async function renderInterval(
   });
 }
 
-/**
- * Counts the rows with a value that the source has for an interval now: as its files would have them, after the chain.
- *
- * @throws SluiceError, and the reason of `signal`
- */
+/** Counts the rows with a value that the source has for an interval now, as its files would have them. */
 export async function countInSource(
   rendering: Omit<Rendering, 'exportId' | 'maxFileBytes' | 'partitionBy'>,
   { column, value }: ErasedValue,

@@ -321,13 +321,7 @@ interface ComparedKeys {
   readonly inFiles: KeySpool;
 }
 
-/**
- * Finds the rows of an interval that its files lack.
- *
- * @param keys a snapshot of the keys
- * @param seen gets them
- * @param delivered the keys in the files
- */
+/** Finds the rows of an interval that its files lack. @param seen gets the keys of the source */
 async function findLateRows(
   keys: SourceSnapshot,
   seen: KeySpool,

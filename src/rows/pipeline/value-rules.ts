@@ -205,10 +205,7 @@ export class JsonDepths {
   readonly #indices: readonly number[];
   readonly #nameRow: (block: RowBlock, row: number) => string;
 
-  /**
-   * @param keyIndices the indices of the keys among `columns`
-   * @param toJson how a field of a column is shown
-   */
+  /** @param keyIndices the indices of the keys among `columns` */
   constructor(
     columns: readonly Column[],
     keyIndices: readonly number[],

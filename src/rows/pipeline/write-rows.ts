@@ -178,11 +178,7 @@ async function copyRows(
   return dropped;
 }
 
-/**
- * Writes the deletes of an element after its rows. No step sees them: a delete is always passed on.
- *
- * @returns how many there are
- */
+/** Writes the deletes of an element after its rows. No step sees them. @returns how many there are */
 export async function writeDeletes(
   {
     snapshot,
@@ -228,11 +224,7 @@ export function openRowTransformer(
   return new RowTransformer(steps, shapeOf(snapshot, toJson), signal, turns);
 }
 
-/**
- * Opens rows, and their chain if they have one, for the duration of `use`.
- *
- * @throws SluiceError, and the reason of `signal`
- */
+/** Opens rows, with their chain if they have one, for the duration of `use`. */
 export async function withChain<Result>(
   { steps: definitions, interval, request, encoding }: ChainedRows,
   source: Source,

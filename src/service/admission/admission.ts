@@ -15,7 +15,7 @@ import {
   smallRunBytes,
   smallSlots,
 } from './memory-budget.ts';
-import { MemoryGate, runsPerJob, SmallSlots } from './memory-gate.ts';
+import { MemoryGate, SmallSlots } from './memory-gate.ts';
 import { SmallRun } from './small-run.ts';
 import { freeBuffers, growForSmallRuns, growYoungGeneration } from './process-memory.ts';
 import type { Destination } from '../../rows/destinations/destination.ts';
@@ -51,8 +51,8 @@ export interface QueueEntry {
 type Enqueue = (entries: readonly QueueEntry[], smallSlots: number) => Promise<void>;
 
 /**
- * Does what the time makes due: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
- * worker has claimed. Then enqueues waiting runs.
+ * Makes runs visible whose backoff or jitter has ended, and enqueues those again that no worker has claimed. Then
+ * enqueues waiting runs.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
  * @param crowd learns who is active, and says who must leave room; default: none must
@@ -73,15 +73,10 @@ export async function dispatchRuns(
 }
 
 /**
- * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
- * workers have slots. Organizations take turns: the one with the fewest runs in flight goes first, counting those chosen here. The projects
- * of an organization share its turns in the same way. Within a project live runs go before backfills, then the oldest interval. Of four or
- * more slots one organization never has all. Small runs have slots of their own, which are shared in the same way. Any number of workers
- * may call it at once.
- *
- * @param enqueue adds runs to the queue; throws if the queue is unreachable
- * @param crowd as for `dispatchRuns`
- * @returns how many runs were enqueued
+ * Enqueues waiting runs, chosen fairly (`takeRuns`), until the queue holds about twice as many as the workers have
+ * slots. The organization with the fewest runs in flight goes first, then its project, then live runs before
+ * backfills, then the oldest interval. Of four or more slots one organization never has all. Small runs have slots of
+ * their own, shared in the same way. Any number of workers may call it at once. @returns how many runs were enqueued
  */
 export async function dispatchWaiting(
   context: Context,
@@ -186,7 +181,7 @@ export class Admission {
   readonly #pressure: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
   readonly #cpuUse = new CpuUse(processCpuMs, () => performance.now());
   readonly #turns: ReadingTurns;
-  readonly #smallSlots: SmallSlots;
+  readonly smallSlots: SmallSlots;
   readonly #smallRuns: number;
 
   constructor(options: AdmissionOptions) {
@@ -198,7 +193,7 @@ export class Admission {
     const othersBytes = leftToOthers(memoryBytes - smallBytes);
     this.memory = new MemoryGate(memoryBytes, smallBytes, slots, othersBytes);
     // The share of small runs is what large ones leave; without those there may be memory for more.
-    this.#smallSlots = new SmallSlots(smallRuns);
+    this.smallSlots = new SmallSlots(smallRuns);
     this.crowd = new Crowd(
       () => pressure.isPressed(),
       () => performance.now(),
@@ -216,13 +211,8 @@ export class Admission {
       slots: this.#options.slots,
       smallRuns: this.#smallRuns,
       usedBytes: this.memory.usedBytes,
-      isFull: this.#smallSlots.hasNext,
+      isFull: this.smallSlots.hasNext,
     };
-  }
-
-  /** The number of small runs in one job. @param smallRuns of all workers */
-  runsPerJob(runs: number, smallRuns: number): number {
-    return runsPerJob(runs, this.#smallSlots.count, smallRuns);
   }
 
   /** Waits until the run may begin. @returns null if the worker ends */
@@ -244,12 +234,12 @@ export class Admission {
   /** Begins small runs, each as soon as another one has ended. Resolves when the last has begun. */
   async beginSmall(runs: readonly (() => Promise<void>)[]): Promise<void> {
     growForSmallRuns();
-    for (const run of runs) await this.#smallSlots.begin(run);
+    for (const run of runs) await this.smallSlots.begin(run);
   }
 
   /** Resolves once no small run is in progress. */
   ended(): Promise<void> {
-    return this.#smallSlots.ended();
+    return this.smallSlots.ended();
   }
 
   /** Waits until there is memory for a row. @returns gives it back */

@@ -36,12 +36,7 @@ export const readBackBytes = 80 * mebibyte;
 /** A share of a worker's memory that large runs leave to small ones. */
 const smallShare = 1 / 6;
 
-/**
- * Slots for small runs in a worker, which large runs can't take.
- *
- * @param memoryBytes of all its runs
- * @param most how many the operator allows
- */
+/** Slots for small runs in a worker, which large runs can't take. @param most as many as the operator allows */
 export function smallSlots(memoryBytes: number, most: number): number {
   return Math.min(most, Math.floor((memoryBytes * smallShare) / smallRunBytes));
 }

@@ -244,14 +244,14 @@ export class MemoryGate {
  * run of its job.
  */
 export class SmallSlots {
-  readonly count: number;
+  readonly #count: number;
   #free: number;
   readonly #waiting: (() => void)[] = [];
   readonly #running = new Set<Promise<void>>();
 
   /** @param count maximum runs at a time */
   constructor(count: number) {
-    this.count = count;
+    this.#count = count;
     this.#free = count;
   }
 
@@ -268,6 +268,17 @@ export class SmallSlots {
     this.#running.add(running);
   }
 
+  /**
+   * The number of small runs in one job. Each worker gets its part of them, and none gets more than it can execute at once.
+   *
+   * @param runs that are enqueued now
+   * @param allSlots of all workers: each is expected to have as many
+   */
+  perJob(runs: number, allSlots: number): number {
+    const workers = Math.max(1, Math.round(allSlots / Math.max(1, this.#count)));
+    return Math.max(1, Math.min(this.#count, Math.ceil(runs / workers)));
+  }
+
   /** True if the next slot that is free is taken at once. */
   get hasNext(): boolean {
     return this.#waiting.length > 0;
@@ -277,16 +288,4 @@ export class SmallSlots {
   async ended(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
-}
-
-/**
- * The number of small runs in one job. Each worker gets its part of them, and none gets more than it can execute at once.
- *
- * @param runs that are enqueued now
- * @param slots of this worker; the others are expected to have as many
- * @param allSlots of all workers
- */
-export function runsPerJob(runs: number, slots: number, allSlots: number): number {
-  const workers = Math.max(1, Math.round(allSlots / Math.max(1, slots)));
-  return Math.max(1, Math.min(slots, Math.ceil(runs / workers)));
 }

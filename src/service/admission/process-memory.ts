@@ -2,13 +2,10 @@ import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'n
 import { runInNewContext } from 'node:vm';
 
 /**
- * Tunes V8's collector for a worker, whose garbage is buffers: a kilobyte of its heap represents a megabyte
- * outside of it. Call it before anything else is loaded: loading makes the young generation grow past what is
- * wanted. Measured on 400,000 rows to Parquet + zstd, including the warm-up: 8 full collections
- * instead of 19 (`--trace-gc`).
- *
- * The old generation counts buffers against a limit that follows its own small size. At two and a half
- * times that size a row group or a part no longer triggers a full collection.
+ * Tunes V8's collector for a worker, whose garbage is buffers: a kilobyte of its heap is a megabyte outside of it.
+ * Call it before anything else is loaded: loading makes the young generation grow. The old generation counts buffers
+ * against a limit that follows its own small size. At two and a half times that size a row group or a part triggers no
+ * full collection: 8 instead of 19 for 400,000 rows to Parquet + zstd (`--trace-gc`).
  */
 export function tuneGarbageCollection(): void {
   growYoungGeneration();
@@ -28,14 +25,10 @@ const halfMebibytesOfSmallRuns = 8;
 export const growForSmallRuns = (): void => growYoungGeneration(halfMebibytesOfSmallRuns);
 
 /**
- * Gives the young generation so many megabytes for each half, and does nothing if it has them. Call it before a run of
- * many rows: V8 takes three of them back when the SQL parser is loaded, whose memory counts as pressure, and
- * when the process was idle. With one megabyte there are three times as many collections, so that buffers in
- * use often survive two. These count as old, and V8 frees what is old only once there are 64 MiB more of it.
- * A larger one would keep the buffers of more blocks until its next collection. Two million rows to Parquet + zstd
- * took 177 MiB with four megabytes, 207 with one.
- *
- * V8 enlarges it at a collection that leaves much of it alive. Takes about 15 ms.
+ * Gives the young generation so many megabytes for each half, unless it has them. Takes about 15 ms. Call it before a
+ * run of many rows: V8 takes three of them back when the SQL parser is loaded, and when the process was idle. With one
+ * megabyte buffers in use often survive two collections. These count as old, and V8 frees what is old only once there
+ * are 64 MiB more of it. Two million rows to Parquet + zstd took 177 MiB with four megabytes, 207 with one.
  */
 export function growYoungGeneration(mebibytes = halfMebibytes): void {
   const wantedBytes = 2 * mebibytes * 1024 ** 2;
@@ -99,11 +92,9 @@ export class BufferWatch {
 const outside = (): number => getHeapStatistics().external_memory;
 
 /**
- * Frees buffers that nothing uses any more each time that they have grown by 8 MiB. V8 itself waits for 64 MiB: a buffer
- * that survives two small collections counts as old. Once in five seconds at most, for tens of milliseconds. Measured on
- * 10 million rows to Parquet + zstd: at most 177 MiB instead of 194, in the same time (`npm run test:big`).
- *
- * @returns ends it
+ * Frees buffers that nothing uses any more each time that they have grown by 8 MiB, once in five seconds at most. V8
+ * itself waits for 64 MiB. 10 million rows to Parquet + zstd took 177 MiB instead of 194, in the same time (`npm run
+ * test:big`). @returns ends it
  */
 export function watchBuffers(): () => void {
   const watch = new BufferWatch();

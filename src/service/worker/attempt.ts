@@ -265,11 +265,7 @@ const plural = (count: number, what: string) => `${count} ${what}${count === 1 ?
 
 const mebibyte = 1024 ** 2;
 
-/**
- * Whether the plugins of a run's chain can ever run in a worker with this memory.
- *
- * @throws SluiceError `transformation.needs_memory` if not
- */
+/** @throws SluiceError `transformation.needs_memory` if the plugins of the chain can never run in this worker */
 function checkMemory({ connectors, memoryBytes }: AttemptOptions, run: ClaimedRun): void {
   const ownSteps = ownStepsOf(run.chain);
   if (ownSteps === 0) return;

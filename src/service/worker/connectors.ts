@@ -45,12 +45,7 @@ export interface Connectors {
   keepsFiles(type: string): boolean;
   /** Where files go, without secrets; null if such a destination keeps none. */
   placeOf(type: string, config: DestinationConfig): DescribedPlace | null;
-  /**
-   * Bytes that a run to such a destination may need.
-   *
-   * @param transforms whether a chain changes its rows
-   * @param ownSteps how many steps of it have an organization's own plugin
-   */
+  /** Bytes that a run to such a destination may need. @param ownSteps steps with a plugin of an organization */
   memoryOf(
     type: string,
     files: Pick<FileSettings, 'format' | 'compression' | 'partitionBy'>,

@@ -18,8 +18,6 @@ const minSilentMs = 30_000;
 /**
  * Executes a claimed run in its own process: a crash there is proof against this run and harms no other.
  * The worker keeps the lease, and records the crash.
- *
- * @param signal as for an attempt in this process
  */
 export async function runAlone(
   context: Context,

@@ -43,7 +43,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, statements } = executor;
   const { crowd } = admission;
   const enqueue = async (entries: readonly QueueEntry[], smallSlots: number) =>
-    producer.addRuns(entries, admission.runsPerJob(entries.length, smallSlots));
+    producer.addRuns(entries, admission.smallSlots.perJob(entries.length, smallSlots));
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));

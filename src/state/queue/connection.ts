@@ -26,18 +26,9 @@ export interface QueueConnection {
   prepare(): Promise<void>;
   openQueue(name: QueueName): Queue;
   openWorker(name: QueueName, processor: Processor, options: Partial<WorkerOptions>): Worker;
-  /**
-   * Returns problems for the operator to fix: a Redis that may evict jobs, or is of another kind than its
-   * address says.
-   *
-   * @throws if the backend is unreachable
-   */
+  /** Problems for the operator to fix: a Redis that may evict jobs, or is of another kind. @throws if it is unreachable */
   inspect(): Promise<readonly string[]>;
-  /**
-   * Returns why no job can ever pass through the backend, for the operator; null if jobs can.
-   *
-   * @throws if the backend is unreachable
-   */
+  /** Why no job can ever pass through the backend, for the operator; null if jobs can. @throws if it is unreachable */
   findRefusal(): Promise<string | null>;
   close(): Promise<void>;
 }

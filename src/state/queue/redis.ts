@@ -35,11 +35,7 @@ function limitHandshake(redis: Redis, handshakeMs: number): Redis {
   });
 }
 
-/**
- * Opens a connection that reconnects by itself, also after a failover.
- *
- * @param handshakeMs until a server is ready; a cluster limits the wait for its nodes itself
- */
+/** Opens a connection that reconnects by itself, also after a failover. @param handshakeMs until a server is ready */
 export function openRedis(
   address: RedisAddress,
   use: RedisUse,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { ReadingBudget } from '../../../src/extensions/iceberg/avro.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
-import { MemoryGate, runsPerJob, SmallSlots } from '../../../src/service/admission/memory-gate.ts';
+import { MemoryGate, SmallSlots } from '../../../src/service/admission/memory-gate.ts';
 import { SmallRun } from '../../../src/service/admission/small-run.ts';
 
 const mebibyte = 2 ** 20;
@@ -133,5 +133,5 @@ it.each([
   ['a worker that has not reported yet', 8, 24, 0, 8],
   ['a worker without slots only dispatches', 8, 0, 24, 1],
 ])('%s', (_, runs, slots, allPlaces, most) => {
-  expect(runsPerJob(runs, slots, allPlaces)).toBe(most);
+  expect(new SmallSlots(slots).perJob(runs, allPlaces)).toBe(most);
 });

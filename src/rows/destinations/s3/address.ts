@@ -23,12 +23,7 @@ export function checkBucketInEndpoint({ endpoint_url, bucket_name }: S3Config): 
   return [{ attr: 'endpoint_url', code: 'invalid_input', detail }];
 }
 
-/**
- * Lists one key of the bucket.
- *
- * @returns what is wrong with the address, or null
- * @throws SluiceError of the list
- */
+/** Lists one key of the bucket. @returns what is wrong with the address, or null */
 export async function findWrongAddress(
   connection: S3Connection,
   folder: string,

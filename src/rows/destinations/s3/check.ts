@@ -73,7 +73,7 @@ export async function checkDestination(
     );
     current = 'delete';
     steps.push(...traitSteps(traits));
-    if (connection.encryption.ServerSideEncryption !== undefined) {
+    if (connection.encryption !== null) {
       await check('encryption', () => findEncryption(hurried, key));
     }
     await check('delete', async () => {
@@ -213,7 +213,7 @@ function traitSteps(traits: StoreTraits): readonly CheckStep[] {
 }
 
 async function findEncryption(connection: S3Connection, key: string): Promise<null> {
-  const algorithm = connection.encryption.ServerSideEncryption;
+  const algorithm = connection.encryption;
   const reported = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
   if (reported === algorithm) return null;
   throw new SluiceError(

@@ -28,15 +28,12 @@ export interface S3Connection {
   isDoubted: boolean;
   /** Marks that, also for the other exports that use the store. */
   doubt(): void;
-  /** Headers that ask for encryption at rest, for each request that creates an object. */
-  readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
-  /** The config's demands on each object and on the bucket. */
-  readonly asks: {
-    readonly acl: string | null;
-    readonly storageClass: string | null;
-    /** The tags as a query string. */
-    readonly tags: string | null;
-  };
+  /** Encryption at rest as the config asks for it; null: as the bucket has it. */
+  readonly encryption: S3Config['encryption'];
+  /** For each request that creates an object. */
+  readonly objectHeaders: Headers;
+  /** For a file. A manifest is small and read often, so it has the usual class. */
+  readonly fileHeaders: Headers;
   /**
    * @param call must be safe to repeat
    * @param signal ends the request and its retries
@@ -51,27 +48,6 @@ export interface S3Connection {
 }
 
 type Headers = Readonly<Record<string, string | undefined>>;
-
-/** For each request that creates an object. */
-export function objectHeaders({
-  encryption: { ServerSideEncryption: kind, SSEKMSKeyId: key },
-  asks,
-}: S3Connection): Headers {
-  return {
-    'x-amz-server-side-encryption': kind,
-    'x-amz-server-side-encryption-aws-kms-key-id': key,
-    'x-amz-acl': asks.acl ?? undefined,
-    'x-amz-tagging': asks.tags ?? undefined,
-  };
-}
-
-/** For a file. A manifest is small and read often, so it has the usual class. */
-export function fileHeaders(connection: S3Connection): Headers {
-  return {
-    ...objectHeaders(connection),
-    'x-amz-storage-class': connection.asks.storageClass ?? undefined,
-  };
-}
 
 export function connectS3(
   config: S3Config,
@@ -98,6 +74,12 @@ export function connectS3(
     keys: config.role_arn === null ? keys : null,
     send: (request, options) => sendRequest(request, context, owner.externalId, options),
   });
+  const objectHeaders = {
+    'x-amz-server-side-encryption': config.encryption ?? undefined,
+    'x-amz-server-side-encryption-aws-kms-key-id': config.kms_key_id ?? undefined,
+    'x-amz-acl': config.acl ?? undefined,
+    'x-amz-tagging': tagsOf(config),
+  };
   let parts = traits?.parts ?? usualParts;
   const connection: S3Connection = {
     traits,
@@ -117,15 +99,9 @@ export function connectS3(
     store: nameStore(config, owner),
     changedForMs: owner.changedForMs ?? 0,
     secure: config.endpoint_url === null || new URL(config.endpoint_url).protocol === 'https:',
-    encryption: {
-      ...(config.encryption === null ? {} : { ServerSideEncryption: config.encryption }),
-      ...(config.kms_key_id === null ? {} : { SSEKMSKeyId: config.kms_key_id }),
-    },
-    asks: {
-      acl: config.acl,
-      storageClass: config.storage_class,
-      tags: tagsOf(config),
-    },
+    encryption: config.encryption,
+    objectHeaders,
+    fileHeaders: { ...objectHeaders, 'x-amz-storage-class': config.storage_class ?? undefined },
     request: (call, signal, policy = context.requestRetry) =>
       retryRequest(() => call(client, { abortSignal: signal }), policy, hidden, signal),
     close: () => client.close(),
@@ -134,8 +110,8 @@ export function connectS3(
 }
 
 /** The tags as the header has them. */
-function tagsOf({ object_tags: tags }: S3Config): string | null {
-  if (tags === null || tags.length === 0) return null;
+function tagsOf({ object_tags: tags }: S3Config): string | undefined {
+  if (tags === null || tags.length === 0) return undefined;
   return queryString(Object.fromEntries(tags.map(splitTag)));
 }
 
@@ -239,8 +215,6 @@ const transient = new Set([
 const mayBeOnce = 'destination.not_a_store';
 
 /**
- * Sends a request until it succeeds, its error is not transient, or the policy is exhausted.
- *
  * @param send must be safe to repeat
  * @throws SluiceError of the last try; at once when `signal` aborts
  */

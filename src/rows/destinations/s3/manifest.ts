@@ -111,7 +111,7 @@ async function putOverOurs(put: ManifestPut): Promise<Put> {
     }
   }
   const why =
-    connection.encryption.ServerSideEncryption === 'aws:kms'
+    connection.encryption === 'aws:kms'
       ? 'With KMS encryption its tag does not say whether Sluice put it.'
       : 'Its tag matches no manifest that Sluice put there.';
   const detail = `there is a manifest at ${key}. ${why} Grant the credentials permission to read it (s3:GetObject)`;

@@ -130,11 +130,7 @@ const isPage = (answer: Stranger): boolean =>
 const isJson = (answer: Stranger): boolean =>
   /\bjson\b/i.test(typeOf(answer)) || /^\s*[[{]/.test(answer.body);
 
-/**
- * Says whether a body is no S3 store's, of a success that is no well-formed XML: a store's may have been cut off.
- *
- * @param answer its status is one of success
- */
+/** Says whether the body of a success, which is no well-formed XML, is no S3 store's. A store's may have been cut off. */
 export const isForeignBody = (answer: Stranger): boolean =>
   isPage(answer) || !/^[\s\uFEFF]*</.test(answer.body);
 

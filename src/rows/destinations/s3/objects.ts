@@ -136,11 +136,7 @@ function headOf({ headers }: StoreAnswer): ObjectHead {
 
 const oneByte = 'bytes=0-0';
 
-/**
- * Each page has a deadline of its own: the reader may take long in between.
- *
- * @throws SluiceError `destination.invalid_answer` if the list has no end, or is incomplete
- */
+/** Each page has a deadline of its own: the reader may take long in between. @throws `destination.invalid_answer` */
 export function listObjects(
   connection: S3Connection,
   prefix: string,
@@ -261,11 +257,7 @@ export async function headOrNothing(connection: S3Connection, key: string, signa
 /** Maximum pages of a list of uploads. A store may have smaller pages than we ask for. */
 const maxUploadPages = 1_000;
 
-/**
- * The whole list has one deadline.
- *
- * @throws SluiceError `destination.invalid_answer` if the list has no end
- */
+/** The whole list has one deadline. @throws SluiceError `destination.invalid_answer` if it has no end */
 export function listUploads(
   connection: S3Connection,
   prefix: string,

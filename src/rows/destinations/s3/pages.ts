@@ -58,11 +58,7 @@ export async function readList(
   return (await readXml(body.toString('utf8'))) ?? { name: '', text: '', children: [] };
 }
 
-/**
- * Where the next page of a list begins.
- *
- * @throws SluiceError `destination.invalid_answer` if the store says that there is more, but not how to ask for it
- */
+/** @throws SluiceError `destination.invalid_answer` if the store says that there is more, but not how to ask for it */
 export function nextOf<Marker>(
   operation: string,
   page: XmlElement,

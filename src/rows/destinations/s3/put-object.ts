@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
 import type { FileOptions, ManifestTag, PutLease, StoreTraits } from '../destination.ts';
-import { objectHeaders, type S3Connection } from './client.ts';
+import type { S3Connection } from './client.ts';
 import { conditionHeaders, isSameTag, type PutCondition } from './conditions.ts';
 import { codeOf, isCollision, isNotImplemented, refusesChecksums } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
@@ -55,7 +55,7 @@ export async function putObject(
             ...{ ...object, method: 'PUT', query: { 'x-id': 'PutObject' } },
             headers: {
               ...{ ...given, 'content-md5': digest },
-              ...{ ...objectHeaders(connection), ...conditionHeaders(condition) },
+              ...{ ...connection.objectHeaders, ...conditionHeaders(condition) },
             },
           },
           await withLease(send),
@@ -198,7 +198,7 @@ async function putChecked(
     ...{ key, body, md5, payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD' },
     headers: {
       'content-type': contentType,
-      'x-amz-storage-class': connection.asks.storageClass ?? undefined,
+      ...connection.fileHeaders,
       ...metadataHeaders(mark, file),
     },
   };

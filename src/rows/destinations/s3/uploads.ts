@@ -3,7 +3,7 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { CompleteOptions, FileOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
-import { fileHeaders, type S3Connection } from './client.ts';
+import type { S3Connection } from './client.ts';
 import {
   completionCondition,
   conditionHeaders,
@@ -63,7 +63,7 @@ export async function createUpload(
               'content-type': options.contentType,
               ...metadataHeaders(mark, options),
               'x-amz-checksum-algorithm': checksum,
-              ...fileHeaders(connection),
+              ...connection.fileHeaders,
             },
           },
           send,
