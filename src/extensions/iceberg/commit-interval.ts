@@ -64,10 +64,7 @@ export interface IntervalFiles extends TableInterval {
   readonly fields: readonly TableField[];
   /** True if they take the place of the files of all intervals up to this one. If the table has a later one, it stays. Missing: no. */
   readonly isWhole?: boolean;
-  /**
-   * True if the version rises even if nothing changes: a commit that another worker has begun must not
-   * succeed later.
-   */
+  /** True if the version rises though nothing changes: a commit that another worker has begun must fail. */
   readonly isSealed: boolean;
   /** True if a worker may have died in an earlier commit of the interval: what it left is removed. */
   readonly mayHaveLeft: boolean;

@@ -164,10 +164,7 @@ export function generationIn(path: string): number {
   return readKey(path)?.generation ?? 1;
 }
 
-/**
- * `m_<start>_<end>_v<version>_<snapshot>_<n>.avro`, the bounds in seconds: which intervals its files are of, and
- * which commit wrote it.
- */
+/** `m_<start>_<end>_v<version>_<snapshot>_<n>.avro`, in seconds: its intervals, and which commit wrote it. */
 function manifestName(
   { start, end }: Omit<TableInterval, 'stem'>,
   { version, snapshotId, written }: ManifestContext,

@@ -218,10 +218,7 @@ export function withSnapshot(table: TableMetadata, snapshot: Snapshot): TableMet
   };
 }
 
-/**
- * The table without the snapshots that were replaced before `oldest`, and what they alone had. A snapshot
- * without successor is current and stays.
- */
+/** The table without what was replaced before `oldest`, and what that alone had. The current snapshot stays. */
 export function withoutExpired(
   table: TableMetadata,
   oldest: Instant,

@@ -19,10 +19,7 @@ export interface UploadRef {
 
 export interface FileOptions {
   readonly key: string;
-  /**
-   * The file's own type. There is no Content-Encoding: a client would then unpack a `.gz` on the way,
-   * and the bytes would differ from the manifest.
-   */
+  /** The file's own type. With a Content-Encoding clients would unpack a `.gz`, and the manifest would not fit. */
   readonly contentType: string;
   /** The export, recorded with the object. */
   readonly owner?: string;
@@ -80,10 +77,7 @@ export interface FileWriter {
   readonly upload: UploadRef | null;
   /** Once it has resolved, the caller may use the memory of the bytes again. */
   write(bytes: Uint8Array): Promise<void>;
-  /**
-   * Waits until every byte is at the destination, not yet readable. Nothing may be written after it. A file
-   * without an upload stays in memory.
-   */
+  /** Waits until every byte is at the destination, not yet readable. Afterwards nothing may be written. */
   flush(): Promise<void>;
   /**
    * Makes the whole file readable at its key. A second call has the same effect.
@@ -96,10 +90,7 @@ export interface FileWriter {
 }
 
 export interface CompleteOptions {
-  /**
-   * The tag that must be at the key; null: the key must be free. Undefined: anything is replaced. A
-   * store without conditional writes always replaces.
-   */
+  /** The tag that must be at the key; null: it must be free; undefined: anything is replaced. */
   readonly replaces?: ManifestTag;
   /** The file is not made readable unless the lease holds (`run.lease_lost`). Absent: it may be at any time. */
   readonly lease?: PutLease;
@@ -171,10 +162,7 @@ export interface PutLease {
 export interface ManifestOptions {
   /** Checks the run's fence right before each unconditional put; it throws to prevent the put. */
   readonly confirm?: () => Promise<void>;
-  /**
-   * MD5 digests (hexadecimal) of manifests that may be replaced though their tags are unknown: credentials
-   * that cannot read identify a manifest only by its MD5.
-   */
+  /** MD5 digests (hexadecimal) of manifests that may be replaced: credentials that cannot read know no others. */
   readonly ours?: readonly string[];
   /** Nothing is sent once it does not hold: `run.lease_lost`. Absent: the put may come at any time. */
   readonly lease?: PutLease;
@@ -189,11 +177,7 @@ export interface ManifestOptions {
  * speed instead.
  */
 export interface Destination {
-  /**
-   * Call it before more than a few hundred KiB are made of what was read. Absent: there is memory for it.
-   *
-   * @throws SluiceError `run.released` if there is not
-   */
+  /** Call it before more than some hundred KiB are made of what was read. Absent: there is memory. @throws `run.released` */
   readonly holds?: (bytes: number) => void;
   /**
    * The probed abilities of the store; null before the first probe. Each probe replaces it, including
@@ -249,10 +233,7 @@ export interface Destination {
   ): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */
   deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void>;
-  /**
-   * Tries each step of a run, with a marker object that is removed again. Stops at the first step that
-   * fails.
-   */
+  /** Tries each step of a run, with a marker object that is removed again, up to the first that fails. */
   test(signal: AbortSignal): Promise<readonly CheckStep[]>;
   close(): Promise<void>;
 }
@@ -299,10 +280,7 @@ export interface DestinationOwner {
   readonly changedForMs?: number;
 }
 
-/**
- * A destination as data: API validation, secrets, OpenAPI and the page's form follow from
- * `configSchema`. Secret properties have `writeOnly: true`.
- */
+/** A destination as data: `configSchema` makes validation, OpenAPI and form. Secrets have `writeOnly: true`. */
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
@@ -323,10 +301,7 @@ export interface DestinationDefinition {
    * (`aws_secret_access_key`). `config` has passed the schema, and its defaults are filled in.
    */
   validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
-  /**
-   * Identifies the place of a config's files, without the prefix. Two configs with the same place see each
-   * other's files. If it changes, the export has moved.
-   */
+  /** Identifies the place of a config's files, without the prefix. If it changes, the export has moved. */
   place(config: DestinationConfig): string;
   /** The address of an object as its own tools take it: `s3://bucket/key`. Null if there is none. */
   uri(config: DestinationConfig, key: string): string | null;

@@ -227,10 +227,7 @@ async function completeNew(
 /** Maximum tries if another attempt replaces a file at the same time. */
 const inPlaceTries = 4;
 
-/**
- * Replaces the object at the key, if it still is what the receipt, or a later read, says. Refuses an object
- * of another export with the same prefix.
- */
+/** Replaces the object at the key, if it is what the receipt or a later read says, and no other export's. */
 async function completeInPlace(
   { destination, job, ports, signal }: Delivery,
   writer: Completable,

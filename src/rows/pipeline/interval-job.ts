@@ -83,10 +83,7 @@ export interface IntervalJob
   readonly sign: Sign;
   /** The interval's current receipt at this destination; null before the first commit. */
   readonly current: CurrentReceipt | null;
-  /**
-   * Manifests of the interval at prefixes that the export has left, at its present place: after the commit tombstones
-   * replace them.
-   */
+  /** Manifests at prefixes that the export has left at its present place. After the commit tombstones replace them. */
   readonly formerManifests: readonly string[];
   /** The last known intent of an earlier attempt of this run. */
   readonly intent: CommitIntent | null;

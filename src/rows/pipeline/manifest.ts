@@ -18,10 +18,7 @@ import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
 import { type Instant, toTimestamp } from '../../foundation/domain/time.ts';
 
-/**
- * The contents of an interval. It is written last, so a reader that waits for it never sees half an
- * interval.
- */
+/** The contents of an interval. It is written last, so a reader that waits for it sees no half interval. */
 export interface Manifest {
   readonly batch_export_id: string;
   readonly run_id: string;
@@ -203,10 +200,7 @@ export interface FoundManifest {
   readonly sha256?: string | null;
 }
 
-/**
- * The object at a manifest's key: null if there is none, `denied` if it cannot be read. Its manifest is
- * null if the bytes are not a manifest of ours.
- */
+/** Null: no object is at the key; `denied`: it cannot be read. Its manifest is null if it is not ours. */
 export async function readManifestAt(
   destination: Destination,
   key: string,

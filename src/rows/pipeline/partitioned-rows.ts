@@ -69,10 +69,7 @@ export function openPartitions(
   return new PartitionedRows(partitionBy, columns, encoding.toJson, partitionLimits);
 }
 
-/**
- * Sorts rows by partition, in passes: each pass is as many rows as reach a number of bytes. So passes, and what is in them,
- * depend on the rows alone.
- */
+/** Sorts rows by partition, in passes that end at a number of bytes. So what is in them depends on the rows alone. */
 export class PartitionedRows {
   readonly #fields: readonly Field[];
   readonly #limits: PartitionLimits;

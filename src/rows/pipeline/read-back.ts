@@ -18,11 +18,7 @@ export interface MadeBy extends Partial<FormatSettings> {
   readonly schema?: Recipe['schema'];
 }
 
-/**
- * Reads columns of a local file with the reader of its encoder.
- *
- * @param made `rejected` for a file of rows that the format could not store
- */
+/** Reads columns of a local file with the reader of its encoder. `rejected`: a file of rejected rows. */
 export type ReadRows = (
   path: string,
   made: MadeBy | 'rejected',

@@ -21,11 +21,7 @@ export class ColumnsAbsent extends Error {}
 export const keyOfRow = (row: ReadRow, columns: readonly ReadColumn[]): string =>
   joinKeys(valuesOfRow(row, columns));
 
-/**
- * The values of one row of a file, each in one spelling.
- *
- * @throws ColumnsAbsent if the row does not have one of them: an absent value is no null
- */
+/** The values of one row of a file, each in one spelling. @throws ColumnsAbsent: an absent value is no null */
 export function valuesOfRow(
   row: ReadRow,
   columns: readonly ReadColumn[],
@@ -222,11 +218,7 @@ export class KeyNotes {
   }
 }
 
-/**
- * The key of a row in a block of a request of keys, as `keyOfRow` reads it from a file.
- *
- * @param without names of columns to leave out
- */
+/** The key of a row of a request of keys, as `keyOfRow` reads it from a file. @param without columns to leave out */
 export function textOfKeys(
   { columns, bytes, offsets, lengths }: RowBlock,
   row: number,

@@ -62,9 +62,7 @@ export interface WrittenRows {
   readonly steps: readonly StepTally[] | null;
 }
 
-/**
- * Writes the rows of a snapshot to files, and does `work` with them. If anything fails, the files' uploads are aborted.
- */
+/** Writes the rows of a snapshot to files for `work`. If anything fails, their uploads are aborted. */
 export async function writeRows<T>(
   writing: Writing,
   work: (written: WrittenRows) => Promise<T>,

@@ -38,10 +38,7 @@ const enqueueAgainAfterMs = 5_000;
 /** A run to enqueue. */
 export interface QueueEntry {
   readonly runId: string;
-  /**
-   * The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. Null: it is
-   * enqueued for the first time.
-   */
+  /** The queue holds it at most once. Another enqueueing may get a new one. Null: it is the first. */
   readonly deduplicationId: string | null;
   /** True if it goes to the queue of small runs. */
   readonly small: boolean;

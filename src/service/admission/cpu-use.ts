@@ -132,10 +132,7 @@ const everyMs = 1_000;
 /** The control group's own file is better: it also counts the time that a limit took away. */
 const files = ['/sys/fs/cgroup/cpu.pressure', '/proc/pressure/cpu'];
 
-/**
- * True if the processors of this machine have too much to do, by the kernel's own measure (Linux). On other
- * systems they never have.
- */
+/** Says whether the processors have too much to do, by the measure of Linux. On other systems they never have. */
 export class CpuPressure {
   readonly #timer: NodeJS.Timeout;
   readonly #now: () => number;

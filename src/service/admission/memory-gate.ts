@@ -239,10 +239,7 @@ export class MemoryGate {
   }
 }
 
-/**
- * Slots of small runs, which outlive the job that brought them. A run that takes long holds its own slot only, and no other
- * run of its job.
- */
+/** Slots of small runs, which outlive the job that brought them. A long run holds its own slot only. */
 export class SmallSlots {
   readonly #count: number;
   #free: number;

@@ -49,10 +49,7 @@ function youngSpaceBytes(): number {
   return space?.space_size ?? Number.POSITIVE_INFINITY;
 }
 
-/**
- * Frees the buffers that nothing uses any more, at once. V8 itself waits until there are many: after a large
- * row that is too late. Takes tens of milliseconds.
- */
+/** Frees unused buffers at once, in tens of milliseconds. V8 waits until there are many: too late after a large row. */
 export const freeBuffers: () => void = exposeCollector();
 
 function exposeCollector(): (options?: { readonly type: 'minor' }) => void {

@@ -18,10 +18,7 @@ export interface IntervalPage {
   readonly limit: number;
 }
 
-/**
- * `range` widened to ticks; its end is never past the last interval that is complete at `now`. Null if no
- * complete interval is left.
- */
+/** `range` widened to ticks, up to the last interval that is complete at `now`. Null: there is none. */
 export function widenRange(
   timeline: Timeline,
   range: DataInterval,

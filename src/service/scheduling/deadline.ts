@@ -38,9 +38,7 @@ export function dueBy(
   throw new RangeError(`no ${deadline.at} after ${interval.end} in ${timezone}`);
 }
 
-/**
- * The state of a deadline. `pending`: it is in the future. `at_risk`: it is in the future, and its warning time has begun.
- */
+/** `pending`: the deadline is in the future. `at_risk`: it is too, and its warning time has begun. */
 type DeadlineState = 'met' | 'missed' | 'at_risk' | 'pending';
 
 /** @param warnMs how long before its deadline an interval counts as at risk */

@@ -14,10 +14,7 @@ export function jitterMs(exportId: string, cadence: Cadence, maxJitterSeconds: n
   return Math.floor(fractionOf(exportId) * Math.max(ceilingMs, 0));
 }
 
-/**
- * In [0, 1). FNV-1a, then the final mix of MurmurHash3: ids that share a prefix (UUIDv7) or differ
- * in one digit must still spread.
- */
+/** In [0, 1). FNV-1a, then the final mix of MurmurHash3: ids with one prefix (UUIDv7) must spread too. */
 function fractionOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

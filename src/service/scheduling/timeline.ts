@@ -44,10 +44,7 @@ export function withRange(timeline: Timeline, { start, end }: DataInterval): Tim
 /** Longer than any interval: a week, and a change of clock. */
 const marginMs = 9 * 86_400_000;
 
-/**
- * The stretches of time whose decided intervals the timeline of `range` depends on. Only local days and weeks depend
- * on the zone database.
- */
+/** Stretches whose decided intervals the timeline of `range` depends on: only local days and weeks need the zone data. */
 export function spansToDecide(cadences: CadenceHistory, range: DataInterval): DataInterval[] {
   return cadences.flatMap(({ since, cadence }, index) => {
     const start = Math.max(since ?? Number.NEGATIVE_INFINITY, range.start - marginMs);

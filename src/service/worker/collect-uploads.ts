@@ -225,10 +225,7 @@ interface TeamWork<Piece extends { readonly exportId: string }> {
   notTried?(piece: Piece): Promise<unknown>;
 }
 
-/**
- * Lets the sweep serve each team with work, all at the same time: a team whose store hinders it does not
- * delay the others.
- */
+/** Serves all teams with work at the same time: a team whose store hinders it does not delay the others. */
 export async function collectByTeam<Piece extends { readonly exportId: string }>(
   { stopping, guard, onSweepError }: SweepOptions,
   { kind, findTeams, take, serve, notTried }: TeamWork<Piece>,

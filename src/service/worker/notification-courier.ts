@@ -22,10 +22,7 @@ export interface CourierOptions {
 /** Deliveries that a worker attempts at a time. Mail has slots of its own: a slow mail server delays mail only. */
 const slots: Readonly<Record<TargetKind, number>> = { webhook: 64, email: 8 };
 
-/**
- * Deliveries of one organization at a time, in all workers. Each takes at most 15 seconds, so a tenant whose
- * receivers never answer delays only its own.
- */
+/** Deliveries of one organization at a time, in all workers. One whose receivers never answer delays its own only. */
 const perOrganization: Readonly<Record<TargetKind, number>> = { webhook: 4, email: 2 };
 
 /** How long `close` waits for attempts in progress. What it leaves is sent again, after the lease. */

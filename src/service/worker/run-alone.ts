@@ -15,10 +15,7 @@ export interface ChildProgram extends JobProgram {
 /** An event loop that is silent for this time hangs; load alone does not delay it that much. */
 const minSilentMs = 30_000;
 
-/**
- * Executes a claimed run in its own process: a crash there is proof against this run and harms no other.
- * The worker keeps the lease, and records the crash.
- */
+/** Executes a run in its own process: a crash there harms no other. The worker keeps the lease, and records it. */
 export async function runAlone(
   context: Context,
   program: ChildProgram,
@@ -48,10 +45,7 @@ export async function runAlone(
 
 /** How a process of its own ended without a report. */
 interface Death {
-  /**
-   * Whether the run itself caused it: the process crashed, or exceeded its memory. A kill from outside, an
-   * exit or silence may have another cause.
-   */
+  /** Whether the run caused it: a crash, or too much memory. A kill, an exit or silence may have another cause. */
   readonly certain: boolean;
   /** For the run's log, such as `SIGSEGV`. */
   readonly how: string;

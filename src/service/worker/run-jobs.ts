@@ -233,10 +233,7 @@ async function executeRun(
   }
 }
 
-/**
- * If the answer to a claim was lost, the claim is repeated under the same name: no other worker would renew
- * it.
- */
+/** A claim whose answer was lost is repeated under the same name: no other worker would renew it. */
 function claim(
   { context: { policy }, statements, workerId }: ExecutorOptions,
   runId: string,

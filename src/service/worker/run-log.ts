@@ -45,9 +45,7 @@ export class RunLog {
     }
   }
 
-  /**
-   * Lets `write` write the lines that wait, with a last one and something else. If it fails or gives null, those wait again.
-   */
+  /** Lets `write` write the lines that wait, and a last one. If it fails or gives null, those wait again. */
   async hand<T>(
     message: string,
     write: (entries: readonly NewLogEntry[]) => Promise<T | null>,

@@ -34,20 +34,13 @@ const minRecordedBytes = 256 * 1024;
 
 export interface OpenPorts {
   readonly ports: RunPorts;
-  /**
-   * Writes the progress that was not written yet, for a run that does not complete.
-   *
-   * @throws SluiceError `run.lease_lost`
-   */
+  /** Writes the progress that waits, for a run that does not complete. @throws SluiceError `run.lease_lost` */
   writeProgress(): Promise<void>;
   /** Resolves when the lines of own plugins are in the log, or left out. */
   endPluginLines(): Promise<void>;
 }
 
-/**
- * What the pipeline asks of a run. Progress is for people who look, so it is written by time; a run that ends
- * before costs no write.
- */
+/** What the pipeline asks of a run. Progress is written by time: a run that ends before costs no write. */
 export function openPorts(
   { db, policy }: Pick<Context, 'db' | 'policy'>,
   statements: RunStatements,
@@ -136,10 +129,7 @@ interface Line {
   readonly message: string;
 }
 
-/**
- * Lines that own plugins write to the log of a run. They count as what their organization stores in a day; once that is
- * used up, they are left out.
- */
+/** Lines of own plugins for the log of a run. What is above the bytes of their organization for the day is left out. */
 export class PluginLines {
   readonly #log: Pick<RunLog, 'add'>;
   readonly #reserve: (bytes: number) => Promise<boolean>;

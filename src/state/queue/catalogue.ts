@@ -48,10 +48,7 @@ const runsOf = (data: unknown): { readonly runs: readonly RunData[] } => {
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
 const catalogue = {
-  /**
-   * Decides due ticks, then dispatches runs. Schedules are due at whole seconds of our database's clock, which may be a
-   * little behind that of the queue.
-   */
+  /** Decides due ticks, then dispatches runs. They are due at whole seconds of our database, which may be a little behind. */
   tick: { queue: control, parse: noData, everyMs: 1_000, afterMs: 50 },
   /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },

@@ -19,10 +19,7 @@ export interface ConsumerOptions {
 }
 
 export interface Consumer {
-  /**
-   * Takes no more jobs and waits for the jobs in progress. It does not wait for an unreachable queue,
-   * which notices the end by itself.
-   */
+  /** Takes no more jobs and waits for those in progress, but not for an unreachable queue. */
   close(): Promise<void>;
 }
 

@@ -114,11 +114,7 @@ const commonNames = [
   'dedup',
 ];
 
-/**
- * Creates or migrates BullMQ's tables. Many processes may call it at once.
- *
- * @throws Error with the remedy, if there is no place for them
- */
+/** Creates or migrates BullMQ's tables, also if many processes call it. @throws Error with the remedy */
 export async function preparePostgres(client: PoolClient): Promise<void> {
   const schema = await readSchema(client);
   const { rows } = await client.query<{ exists: boolean; role: string; taken: string | null }>(

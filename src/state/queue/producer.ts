@@ -29,11 +29,7 @@ export interface Producer {
    * @throws if the queue does not accept them within five seconds
    */
   addRuns(entries: readonly QueuedEntry[], perJob?: number): Promise<void>;
-  /**
-   * Enqueues verifications. One of the same export and day that waits is not added again.
-   *
-   * @throws if the queue does not accept them within five seconds
-   */
+  /** Enqueues those that do not wait already. @throws if the queue does not accept them within five seconds */
   addVerifications(verifications: readonly JobData['verify-export'][]): Promise<void>;
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
@@ -175,10 +171,7 @@ interface SeenScheduler {
   readonly at: number;
 }
 
-/**
- * Writes only if the scheduler is missing or has stopped: on Postgres, two writers of one scheduler
- * can deadlock, and many workers check at once.
- */
+/** Writes only if the scheduler is missing or has stopped: on Postgres, two writers of one can deadlock. */
 async function ensureScheduler(
   queue: Queue,
   name: JobName,

@@ -84,10 +84,7 @@ export function openRedis(
   return limitHandshake(bySentinels, handshakeMs);
 }
 
-/**
- * The prefix of a queue's keys. In a cluster the braces keep the keys of a queue on one node. A single server
- * keeps the names that it always had.
- */
+/** The prefix of a queue's keys. In a cluster the braces keep them on one node. */
 export function prefixOf(address: RedisAddress, queue: QueueName): string {
   return address.kind === 'cluster' ? `{${queue}}` : 'bull';
 }

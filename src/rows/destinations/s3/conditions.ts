@@ -33,10 +33,7 @@ export function completionCondition(
   return (traits?.completeIfMatch ?? true) ? conditionFor(expected, traits) : null;
 }
 
-/**
- * The condition for replacing an object with the tag `expected`; null: the key must be free. Before the
- * first probe a store is assumed to behave like S3.
- */
+/** Null: the key must be free. Before the first probe a store is assumed to behave like S3. */
 export function conditionFor(expected: ManifestTag, traits: StoreTraits | null): PutCondition {
   if (expected === null) return (traits?.ifNoneMatch ?? true) ? { IfNoneMatch: '*' } : null;
   const form = traits?.ifMatch ?? 'quoted';

@@ -36,10 +36,7 @@ export const s3Definition = defineDestination({
 const awsHost =
   /^s3(?:[.-](?:accelerate|dualstack|fips|external-1|[a-z]{2}(?:-[a-z]+)+-\d))*\.amazonaws\.com(?:\.cn)?$/;
 
-/**
- * Identifies a store, however its address is spelled. AWS has one store: its bucket names are unique
- * across regions.
- */
+/** Identifies a store, however its address is spelled. AWS has one: bucket names are unique across regions. */
 function storeOf(endpoint: unknown, region: string): string {
   const china = region.startsWith('cn-') ? 'aws-cn' : 'aws';
   const ofRegion = region.startsWith('us-gov-') ? 'aws-us-gov' : china;

@@ -7,10 +7,7 @@ import { printXml, readShortXml, textsBelow, type XmlElement } from './xml.ts';
 /** Longer than any error document of a store. */
 const maxBodyBytes = 64 * 1024;
 
-/**
- * An error answer that does not say why: cut off, empty, too long, or not a store's error document. Its
- * status alone may come from a proxy.
- */
+/** An error answer without a store's error document: cut off, empty, or too long. It may be a proxy's. */
 export class UnreadAnswer extends Error {
   readonly status: number;
   /** True if the body was read to its end. */
@@ -97,10 +94,7 @@ export async function readErrorAnswer(
   return Buffer.from(printXml(document));
 }
 
-/**
- * An error document of a store, read whole. Has the form of the SDK's errors, without the request, which has
- * the signature.
- */
+/** An error document of a store, read whole, in the form of the SDK's errors without the signed request. */
 export class AnsweredError extends Error {
   readonly $fault: 'client' | 'server';
   readonly $metadata: { readonly httpStatusCode: number; readonly requestId?: string };

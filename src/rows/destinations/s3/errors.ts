@@ -43,10 +43,7 @@ export function toDestinationError(error: unknown, hidden: Hidden = nothingHidde
   return new SluiceError(verdict.code, detail, new StoreError(facts, clean(facts.message, hidden)));
 }
 
-/**
- * A refused condition is not final, so it needs no error document. A redirect has none at many stores, and never ends by
- * itself.
- */
+/** A refused condition is not final, so it needs no error document. A redirect never ends by itself. */
 function unreadError(unread: UnreadAnswer): SluiceError {
   const { status, whole, location, region, operation } = unread;
   const message = clean(unread.message, nothingHidden);

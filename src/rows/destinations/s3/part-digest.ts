@@ -11,10 +11,7 @@ export interface PartSums {
   readonly md5: string | null;
 }
 
-/**
- * The checksums of one part, computed while it is filled. Over a whole part of 8 MiB each would take 5
- * to 40 ms at once, and heartbeats would wait.
- */
+/** The checksums of one part, computed while it is filled: at once they would take 40 ms, and heartbeats wait. */
 export class PartDigest {
   #crc32: number | null;
   readonly #sha256: Hash | null;

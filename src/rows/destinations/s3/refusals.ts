@@ -101,10 +101,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   NoSuchUpload: 'destination.upload_lost',
 };
 
-/**
- * For other codes in an error document that was read whole. With any other 4xx the store refuses the
- * request itself, so the config is wrong.
- */
+/** For other codes in an error document that was read whole. Of any other 4xx the config is wrong. */
 const statuses: Readonly<Record<number, ErrorCode>> = {
   401: 'destination.invalid_credentials',
   403: 'destination.access_denied',

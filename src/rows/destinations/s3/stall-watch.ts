@@ -4,10 +4,7 @@ import type { Socket } from 'node:net';
 export interface StallLimits {
   /** A request that moves less than `minBytes` in this time is ended. */
   readonly stallTimeoutMs: number;
-  /**
-   * More than a trickle: a store that moves one byte per second must not hold a slot for hours. 1 if
-   * the store keeps a long answer alive by single bytes.
-   */
+  /** More than a trickle: a byte per second must not hold a slot. 1 if single bytes keep a long answer alive. */
   readonly minBytes: number;
   /** Limit of the whole request, in milliseconds; null for no limit but the stall. */
   readonly totalMs: number | null;

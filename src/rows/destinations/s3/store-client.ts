@@ -39,10 +39,7 @@ export interface StoreAnswer {
   readonly body: Buffer | IncomingMessage;
 }
 
-/**
- * Sends requests to one bucket. A run sends the few that `send` knows; the SDK's way to build and send them
- * took most of the time of a small run.
- */
+/** Sends requests to one bucket. The SDK's way to build and send them took most of the time of a small run. */
 export interface StoreClient {
   /** @throws the errors that `toDestinationError` knows */
   send(request: StoreRequest, options: SendOptions): Promise<StoreAnswer>;

@@ -122,10 +122,7 @@ export async function uploadPart(
   return { number, bytes: body.length, tag: crc32 === null ? etag : `${etag} ${crc32}` };
 }
 
-/**
- * Says whether a part's bytes are hashed for its signature. Over TLS a signed CRC32 header protects them
- * instead.
- */
+/** Says whether a part's bytes are hashed for its signature. Over TLS a signed CRC32 protects them instead. */
 export function signsParts(connection: S3Connection, checksums: boolean): boolean {
   return !(connection.secure && checksums);
 }
@@ -293,10 +290,7 @@ async function checkObject(
   throw new SluiceError('destination.unavailable', `the store completed the upload: ${why}`);
 }
 
-/**
- * Ceph RGW 16 always answers 500 to the completion of an upload that it does not know. So we ask for
- * the list of its parts.
- */
+/** Ceph RGW 16 answers 500 to the completion of an unknown upload, so we ask for its parts. */
 async function findLoss(
   { connection, upload, signal }: WholeUpload,
   error: unknown,

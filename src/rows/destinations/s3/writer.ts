@@ -317,10 +317,7 @@ export async function openWriter(writing: Writing, options: FileOptions): Promis
   return new S3Writer(writing, options, begun);
 }
 
-/**
- * If a request for an upload is given up, its answer would be lost, and so the upload's id: wait for a
- * while.
- */
+/** If a request for an upload is given up, the id in its answer is lost: wait for a while. */
 const createPatienceMs = 5_000;
 
 /** The journal is notified before the store is asked. */
