@@ -197,12 +197,7 @@ async function prepare(
   return withVersion(place, expired.table, base, now, [...remaining, ...expired.removable]);
 }
 
-/**
- * Removes files that no snapshot of the base needs. They are named by the base itself, so what a dead worker
- * has left is removed by the next.
- *
- * @returns those that could not be removed
- */
+/** Removes files that the base names as needed by none: a dead worker may have left them. @returns those that stay */
 async function removeFiles(
   place: TablePlace,
   objects: TableObjects,

@@ -54,11 +54,7 @@ const maxManifests = 5_000;
 export const budgetOfCommit = ({ holds }: Pick<TableObjects, 'holds'> = {}) =>
   new ReadingBudget(64 * 1024 ** 2, 100_000, holds);
 
-/**
- * Reads the manifests that may have files of the interval, by the range in their names.
- *
- * @param isWhole true: all manifests, and the files of every interval count as its own
- */
+/** Reads the manifests that may have files of the interval, by their names; with `isWhole` all, as if all were its own. */
 export async function findInterval(
   place: TablePlace,
   objects: TableObjects,

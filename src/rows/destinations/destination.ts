@@ -79,11 +79,7 @@ export interface FileWriter {
   write(bytes: Uint8Array): Promise<void>;
   /** Waits until every byte is at the destination, not yet readable. Afterwards nothing may be written. */
   flush(): Promise<void>;
-  /**
-   * Makes the whole file readable at its key. A second call has the same effect.
-   *
-   * @throws SluiceError `destination.conflict` if the key does not have what `options.replaces` says
-   */
+  /** Makes the whole file readable. May be called again. @throws `destination.conflict` if the key is not as `replaces` says */
   complete(options?: CompleteOptions): Promise<{ readonly etag: string | null }>;
   /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
   abort(): Promise<void>;
@@ -106,11 +102,7 @@ export interface ReadOptions {
 export interface UploadJournal {
   /** Begins the names of markers that a probe writes: they show whose they are. */
   readonly marker: string;
-  /**
-   * Must be durable before the store is asked for an upload, or for a marker: a sweep must look for what is left.
-   *
-   * @throws SluiceError `run.lease_lost`: then none may be begun
-   */
+  /** Must be durable before an upload or marker is begun: a sweep must look for it. @throws `run.lease_lost`: then none may be */
   starting(): Promise<void>;
   /** The bytes of one more part of a file are at the destination. */
   sent(key: string, part: number, bytes: number): Promise<void>;
@@ -150,12 +142,7 @@ export type ManifestTag = string | null;
 export interface PutLease {
   /** Says whether it lasts by each clock of this process. Sends nothing, so it can be the last thing before a put. */
   holds(): boolean;
-  /**
-   * Asks our database, and extends it, if little of it is left.
-   *
-   * @param always asks however much is left: a machine may have been paused with all its clocks
-   * @throws SluiceError `run.lease_lost`
-   */
+  /** Asks our database if little of it is left, or `always`: a machine may have been paused. @throws `run.lease_lost` */
   extend(always: boolean): Promise<void>;
 }
 

@@ -129,11 +129,7 @@ export interface Commit extends Delivery {
   readonly found: FoundCommit;
 }
 
-/**
- * Stores the intent, makes the files readable, adds them to the export's table, then puts the manifest that names them.
- *
- * @throws SluiceError, also those of `prepareCommit` and `RunPorts.confirmCommit`
- */
+/** Stores the intent, makes the files readable, adds them to the table, then puts the manifest that names them. */
 export async function commitFiles(commit: Commit): Promise<IntervalResult> {
   const { destination, job, files, columns, found, ports, signal } = commit;
   ports.at('commit');

@@ -89,9 +89,8 @@ export class DeliveredKeys {
   }
 
   /**
-   * Reads the keys in the files of all elements since the newest base.
+   * Reads the keys in the files of all elements from the newest base to `last`.
    *
-   * @param last the number of the newest element
    * @param columns the keys, as `findKeyColumns` gives them
    * @returns why they are not all known, or they
    */

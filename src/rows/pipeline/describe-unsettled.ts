@@ -18,11 +18,7 @@ export function describeUnsettled({ reason, blockers = [] }: Settlement): string
   return `${texts[reason]}${describeOpen('Still open', blockers)}`;
 }
 
-/**
- * For the owner of a snapshot: nothing shows that it is from after the end of its interval. Null if it is.
- *
- * @throws SluiceError `source.unavailable` if a later attempt can show it
- */
+/** Null: the snapshot is from after the end of its interval. @throws `source.unavailable` if a later attempt can show it */
 export function describeUnproven({ reason }: Settlement): string | null {
   if (reason === null) return null;
   if (reason !== 'standby') throw new SluiceError('source.unavailable', unproven[reason]);

@@ -43,11 +43,7 @@ export class RecordSpool {
     this.#lengths = Int32Array.of(recordBytes);
   }
 
-  /**
-   * @param digest whole
-   * @param fill writes what follows the digest
-   * @returns what to wait for before the next one, if many go to the disk now
-   */
+  /** @param digest whole @param fill writes what follows it @returns what to wait for before the next one */
   add(digest: Buffer, fill: (record: Buffer, at: number) => void): Promise<void> | undefined {
     const part = digest[digestBytes] as number;
     const bytes = Buffer.allocUnsafe(this.#recordBytes);
@@ -58,11 +54,7 @@ export class RecordSpool {
     return this.#rows.add(part, { columns: [], rowCount: 1, bytes, offsets, lengths }, 0);
   }
 
-  /**
-   * Reads the records of a share in the order in which they were added.
-   *
-   * @param tell gets the digest, as Latin-1 characters, and where in the bytes what follows it is
-   */
+  /** Reads the records of a share, oldest first. @param tell gets the digest as Latin-1, and where what follows it is */
   async read(
     { part, share, shares }: Share,
     tell: (digest: string, bytes: Buffer, at: number) => void,

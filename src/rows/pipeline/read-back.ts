@@ -111,12 +111,7 @@ export async function readDeliveredKeys(
   return null;
 }
 
-/**
- * Downloads a delivered file to `path`.
- *
- * @returns what is wrong with its bytes; null if they are those of its entry
- * @throws SluiceError `destination.*`
- */
+/** Downloads a delivered file to `path`. @returns what is wrong with its bytes; null if they are those of its entry */
 export async function fetchFile(
   destination: Destination,
   { key, bytes, sha256 }: Pick<ManifestFile, 'key' | 'bytes' | 'sha256'>,

@@ -58,11 +58,7 @@ function keyOfJson(column: ReadColumn, json: string): string | null {
 /** Says whether values are JSON documents, not JSON that holds another value. */
 const isJson = ({ type }: Pick<ReadColumn, 'type'>): boolean => type === 'json' || type === 'jsonb';
 
-/**
- * Key columns of the source as files have them: whether texts are padded depends on the type when they were written.
- *
- * @param schema of the files; absent: it is not known
- */
+/** Key columns of the source as files have them: whether texts are padded depends on their type at that time. */
 export function asWritten(
   columns: readonly ReadColumn[],
   schema: Manifest['schema'] | undefined,
@@ -76,11 +72,7 @@ export function asWritten(
   });
 }
 
-/**
- * Key columns of the source that files do not have: the model has got others since.
- *
- * @returns their names in words; null if there are none, or if the schema is not known
- */
+/** Names the key columns that files do not have: the model has got others since. Null: none, or it is not known. */
 export function describeAbsent(
   columns: readonly ReadColumn[],
   schema: Manifest['schema'] | undefined,

@@ -232,11 +232,7 @@ class LateRows {
     return rowsOf(block, indices);
   }
 
-  /**
-   * The rows were found by their numbers, so their keys must be those that are missing.
-   *
-   * @throws SluiceError `source.count_mismatch` if the source gave its rows in another order than its keys
-   */
+  /** @throws SluiceError `source.count_mismatch` if the source gave its rows in another order than its keys */
   checkPicked(): void {
     if (this.#picked.equals(this.#expected)) return;
     const detail = 'the late rows that were read are not those whose keys are missing';

@@ -38,12 +38,7 @@ export interface ExportTable {
     readNow: () => Promise<Instant>,
     signal: AbortSignal,
   ): Promise<ReadonlySet<string>>;
-  /**
-   * I4: the table has exactly the current files, with their rows and bytes, and what its earlier snapshots name is there.
-   *
-   * @param files the current files of all intervals
-   * @returns what is wrong
-   */
+  /** I4: the table has exactly the current files of all intervals, and what its snapshots name is there. @returns the faults */
   verify(
     destination: Destination,
     files: Iterable<Pick<ManifestFile, 'key' | 'rows' | 'bytes'>>,

@@ -265,12 +265,7 @@ export class SmallSlots {
     this.#running.add(running);
   }
 
-  /**
-   * The number of small runs in one job. Each worker gets its part of them, and none gets more than it can execute at once.
-   *
-   * @param runs that are enqueued now
-   * @param allSlots of all workers: each is expected to have as many
-   */
+  /** The number of small runs in one job: the part of this worker, of `allSlots` of all, and no more than it can execute. */
   perJob(runs: number, allSlots: number): number {
     const workers = Math.max(1, Math.round(allSlots / Math.max(1, this.#count)));
     return Math.max(1, Math.min(this.#count, Math.ceil(runs / workers)));

@@ -52,12 +52,7 @@ export class ReadingTurns {
     };
   }
 
-  /**
-   * Waits until a small run may begin; if the organization must rest, until its small runs before it have ended.
-   *
-   * @returns call it when the run has ended
-   * @throws the signal's reason if it aborts during the wait
-   */
+  /** Waits until a small run may begin, and before it those of an organization that must rest. @returns ends it */
   async enter(organizationId: string, signal: AbortSignal): Promise<() => void> {
     const { isCrowding, mustRest, cpuMs } = this.#options;
     const inTurn = isCrowding(organizationId) && mustRest(organizationId);

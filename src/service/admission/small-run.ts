@@ -69,11 +69,7 @@ export class SmallRun {
   }
 }
 
-/**
- * Returns the destination, read only as far as `take` lets it: a store may answer with any number of bytes.
- *
- * @param take called for bytes before they are held; throws if there is no memory for them
- */
+/** Returns the destination, read only as far as `take` lets it: a store may answer with any number of bytes. */
 export function boundedDestination(
   destination: Destination,
   take: (bytes: number) => void,

@@ -25,12 +25,7 @@ interface Edge {
   readonly step: 1 | -1;
 }
 
-/**
- * One state for each instant of `range`; what no fact is about was never asked for. The result is in order,
- * covers `range` without gaps, and neighbours differ.
- *
- * @param facts in any order; those of one state do not overlap
- */
+/** The state of each instant of `range`, in order and without gaps. Facts of one state do not overlap. */
 export function joinCoverage(
   range: DataInterval,
   facts: readonly CoverageRange[],

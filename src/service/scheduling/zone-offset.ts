@@ -52,12 +52,7 @@ export function offsetAt(timezone: string, instant: Instant): number {
   return instant < cell.changeAt ? cell.beforeMs : cell.afterMs;
 }
 
-/**
- * The first instant at which the local wall clock shows `localMs` or later. In a fold that is the first of
- * the two; in a gap, the first instant after it.
- *
- * @param localMs a local date and hour, written as milliseconds as if it were UTC
- */
+/** The first instant at which the wall clock shows `localMs`, written as if it were UTC, or later: of a fold the first of two. */
 export function firstInstantAt(timezone: string, localMs: number): Instant {
   const lastIndex = Math.floor((localMs + maxOffsetMs) / cellMs);
   for (let index = Math.floor((localMs - maxOffsetMs) / cellMs); index <= lastIndex; index += 1) {

@@ -83,11 +83,7 @@ export class Attempt {
   readonly #open: OpenPorts;
   readonly #watch: StepWatch;
 
-  /**
-   * @param signal aborted with the reason when the lease is lost
-   * @param admitted null in a process of its own
-   * @param watch follows the steps of the attempt
-   */
+  /** @param signal aborted with the reason when the lease is lost @param admitted null in a process of its own */
   constructor(
     options: AttemptOptions,
     run: ClaimedRun,

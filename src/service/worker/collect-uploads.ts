@@ -144,11 +144,7 @@ async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<readonly T
   if (some.length > 0) yield some;
 }
 
-/**
- * Removes the markers of probes whose process was killed, with their uploads. The name of a marker begins with its run.
- *
- * @param folder of the files: a probe writes beside it, or in it
- */
+/** Removes the markers of probes whose process was killed, with their uploads: beside the folder of the files, and in it. */
 async function removeMarkers(
   db: Sql,
   destination: Destination,

@@ -20,12 +20,7 @@ export interface ExportDestination extends DestinationOwner {
 
 /** The connectors, joined by the composition root. */
 export interface Connectors {
-  /**
-   * Decrypts the secrets and opens the destination.
-   *
-   * @param traits what an earlier probe found
-   * @param isTried whether it is known to fail: then a request that fails is not repeated
-   */
+  /** Decrypts the secrets and opens the destination. @param isTried if it is known to fail, no request is repeated */
   openDestination(
     stored: ExportDestination,
     traits?: StoreTraits | null,

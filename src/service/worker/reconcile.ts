@@ -237,11 +237,7 @@ function startOf(key: string): string {
   return Number.isNaN(Date.parse(start)) ? '-infinity' : start;
 }
 
-/**
- * Names the first keys of each kind, and counts the others.
- *
- * @param isOwn whether the credentials are the customer's. With those of the process, keys of others are only counted
- */
+/** Names the first keys of each kind, and counts the others. With credentials of the process, keys of others are counted. */
 function describe(at: Timestamp, found: Found, isOwn: boolean): Reconciliation {
   const stray = isOwn ? namedOf(found.strays) : [];
   const [missing, changed] = [namedOf(found.missing), namedOf(found.changed)];

@@ -31,10 +31,8 @@ interface Current extends IntervalPlace {
 type Removed = 'all' | 'some' | 'failed';
 
 /**
- * Removes the files of earlier generations of an interval, once the run is recorded. No worker can commit them any more, so this may run late or again; the sweep
- * retries what fails.
- *
- * @param log gets what the export's owner should know
+ * Removes the files of earlier generations of an interval, once the run is recorded: no worker can commit them any more, so
+ * this may run late or again. The sweep retries what fails.
  */
 export async function removeFiles(
   { db, secrets }: Pick<Context, 'db' | 'secrets'>,

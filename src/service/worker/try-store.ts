@@ -13,11 +13,8 @@ interface ProbingAttempt {
 }
 
 /**
- * Before a run writes its first file: probes an unknown store and saves the result. Credentials may allow
- * only the export's own keys. Then the run assumes S3's behaviour and notices when the store behaves
- * differently.
- *
- * @throws SluiceError of a transient error
+ * Before a run writes its first file: probes an unknown store and saves the result. If the credentials do not allow that,
+ * the run assumes S3's behaviour. @throws SluiceError of a transient error
  */
 export async function tryStore(
   db: Sql,

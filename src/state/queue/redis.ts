@@ -89,13 +89,7 @@ export function prefixOf(address: RedisAddress, queue: QueueName): string {
   return address.kind === 'cluster' ? `{${queue}}` : 'bull';
 }
 
-/**
- * Returns problems for the operator to fix: a Redis that may evict jobs, or servers of another kind than the
- * address says.
- *
- * @param lastError the last error of the connection, if there was one
- * @throws if Redis is unreachable
- */
+/** Problems for the operator: a Redis that may evict jobs, or another kind than the address says. @throws if unreachable */
 export async function inspectRedis(
   redis: Redis | Cluster,
   address: RedisAddress,
@@ -135,12 +129,7 @@ function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError' && !passing.test(error.message);
 }
 
-/**
- * Tries what each job needs: the database of the address, and a script that writes a key and finds it.
- *
- * @returns why no job can pass through this Redis as it is, for the operator; null if jobs can
- * @throws if Redis is unreachable
- */
+/** Why no job can pass through this Redis as it is, for the operator; null if jobs can. @throws if Redis is unreachable */
 export async function findRefusal(
   redis: Redis | Cluster,
   address: RedisAddress,
@@ -244,12 +233,7 @@ return ''`;
 
 const advice = 'docs/operate.md has the line of an ACL with all that Sluice needs.';
 
-/**
- * Tries what the queue needs of the user of Redis, in each queue.
- *
- * @returns the first right that is missing, by its name, for the operator; null if none is
- * @throws if Redis is unreachable
- */
+/** The first right of the user that is missing in a queue, by its name; null if none is. @throws if Redis is unreachable */
 async function findMissingRight(
   redis: Redis | Cluster,
   prefixOf: (queue: QueueName) => string,

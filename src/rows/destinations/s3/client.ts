@@ -34,11 +34,7 @@ export interface S3Connection {
   readonly objectHeaders: Headers;
   /** For a file. A manifest is small and read often, so it has the usual class. */
   readonly fileHeaders: Headers;
-  /**
-   * @param call must be safe to repeat
-   * @param signal ends the request and its retries
-   * @param policy of retries; default: the context's
-   */
+  /** @param call must be safe to repeat @param signal ends its retries too @param policy of them; default: the context's */
   request<T>(
     call: (client: StoreClient, options: SendOptions) => Promise<T>,
     signal: AbortSignal,

@@ -137,12 +137,7 @@ const codePaths = new Map([
   ['ErrorResponse', 'Error/Code'],
 ]);
 
-/**
- * The code that an error document names.
- *
- * @internal for its tests
- * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
- */
+/** The code in a whole, well-formed document of S3's or STS's form; else null. @internal for its tests */
 export function findErrorCode(text: string): string | null {
   const document = readShortXml(text);
   return document && codeIn(document);

@@ -233,11 +233,7 @@ async function* bodyOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   if (bytes.length > 0) yield bytes;
 }
 
-/**
- * A store that drops parts, or counts bytes differently, must not count as a success.
- *
- * @throws SluiceError `destination.unavailable` if an object of `sent` bytes has another size
- */
+/** @throws SluiceError `destination.unavailable` if an object of `sent` bytes has another size: parts were dropped */
 export function checkSize(found: number | undefined, sent: number): void {
   if (found === sent) return;
   const detail = `the store shows an object of ${found ?? 'no'} bytes, but ${sent} were sent`;

@@ -270,11 +270,7 @@ function isOtherProtocol(error: Error, outgoing: ClientRequest, { protocol }: Se
   return protocol === 'http:' && code === 'ECONNRESET' && socket?.bytesRead === 0;
 }
 
-/**
- * Tries whether the port speaks TLS. Nothing is sent over it but the handshake.
- *
- * @returns what the owner of the export should see instead of `error`, or `error`
- */
+/** Tries by a handshake whether the port speaks TLS. @returns what the owner of the export should see */
 async function explainProtocol(
   error: NodeJS.ErrnoException,
   request: Sent,

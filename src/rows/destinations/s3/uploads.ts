@@ -266,12 +266,7 @@ export async function completeUpload(whole: WholeUpload): Promise<string> {
   }
 }
 
-/**
- * Checks the object right after its completion.
- *
- * @param given the tag that the store named; '' for none, as Ceph RGW 16 does at first
- * @returns its tag in the form in which the store shows it
- */
+/** Checks the object after its completion. @param given its tag; '' for none, as Ceph RGW 16 does @returns it as it is shown */
 async function checkObject(
   { connection, upload, parts, signal }: WholeUpload,
   given: string,
