@@ -35,12 +35,8 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
   if (manifest.generation !== intent.generation) return null;
   if (!haveSameBytes(manifest.files, intent.files)) return null;
   if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
-  return {
-    ...intent,
-    manifestKey: manifestKey(job.names),
-    manifestEtag: found.etag,
-    manifestSha256: found.sha256 ?? null,
-  };
+  const { etag: manifestEtag, sha256: manifestSha256 = null } = found;
+  return { ...intent, manifestKey: manifestKey(job.names), manifestEtag, manifestSha256 };
 }
 
 /**

@@ -1,7 +1,12 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
-import type { FieldToJson } from '../transforms/block-row.ts';
+import {
+  type Column,
+  copyBlock,
+  type RowBlock,
+  rowsOf,
+} from '../../foundation/domain/row-block.ts';
 import { RowKeys, showKeys } from './row-keys.ts';
+import type { Encoding } from './interval-job.ts';
 
 /** Finds rows with the key of the row before them: those of an element come in the order of the key. */
 export class DistinctKeys {
@@ -10,11 +15,7 @@ export class DistinctKeys {
   /** The last row of the block before; null: there was none. */
   #last: RowBlock | null = null;
 
-  constructor(
-    columns: readonly Column[],
-    indices: readonly number[],
-    toJson: (column: Column) => FieldToJson,
-  ) {
+  constructor(columns: readonly Column[], indices: readonly number[], toJson: Encoding['toJson']) {
     this.#keys = new RowKeys(columns, indices, toJson);
     this.#indices = indices;
   }
@@ -32,15 +33,8 @@ export class DistinctKeys {
       throw new SluiceError('model.key_not_unique', `two rows have the key ${shown}`);
     }
     if (block.rowCount === 0) return;
-    const last = rowsOf(block, block.rowCount - 1, block.rowCount);
     // The block's memory is used again.
-    const { bytes, offsets, lengths } = last;
-    this.#last = {
-      ...last,
-      bytes: Buffer.from(bytes),
-      offsets: offsets.slice(),
-      lengths: lengths.slice(),
-    };
+    this.#last = copyBlock(rowsOf(block, block.rowCount - 1));
   }
 
   #refuseNull({ columns, lengths }: RowBlock, row: number): void {

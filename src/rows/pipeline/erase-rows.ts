@@ -54,11 +54,8 @@ export async function eraseRows(
     const by = madeBy(recipe);
     ports.at('write');
     const remaining = await removeFrom(attempt, { entries: files, by, path, erased }, erasedFiles);
-    const rejected = await removeFrom(
-      attempt,
-      { entries: rejectedFiles, by: 'rejected', path, erased },
-      erasedFiles,
-    );
+    const ofRejected = { entries: rejectedFiles, by: 'rejected', path, erased } as const;
+    const rejected = await removeFrom(attempt, ofRejected, erasedFiles);
     const rows = remaining.erased + rejected.erased;
     const changed = remaining.changed + rejected.changed;
     const all = files.length + rejectedFiles.length;

@@ -109,12 +109,8 @@ export class KeyDifference implements KeySink {
 
   add(key: string, times: 1 | -1, generation?: number): void {
     if (!this.#buckets.has(bucketOf(digestOf(key)))) return;
-    const due: Due = this.#due.get(key) ?? {
-      left: 0,
-      inSource: false,
-      generation,
-      isRepeated: false,
-    };
+    const unseen: Due = { left: 0, inSource: false, generation, isRepeated: false };
+    const due = this.#due.get(key) ?? unseen;
     due.left += times;
     if (times === 1) due.inSource = true;
     else if (due.generation === undefined) due.generation = generation;

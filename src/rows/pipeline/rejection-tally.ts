@@ -1,7 +1,7 @@
-import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
 import type { FileEncoder, RejectedRow } from '../encoders/encoder.ts';
-import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepRejection } from '../transforms/transform-rows.ts';
+import type { Encoding } from './interval-job.ts';
 
 /** A log line per reason; the rest is counted together. */
 const maxReasons = 20;
@@ -28,7 +28,7 @@ export class RejectionTally {
   constructor(
     columns: readonly Column[],
     keyIndices: readonly number[],
-    toJson: (column: Column) => FieldToJson,
+    toJson: Encoding['toJson'],
   ) {
     this.#nameRow = rowNamer(columns, keyIndices, toJson);
   }
@@ -65,7 +65,7 @@ export class RejectionTally {
 export function rowNamer(
   columns: readonly Column[],
   keyIndices: readonly number[],
-  toJson: (column: Column) => FieldToJson,
+  toJson: Encoding['toJson'],
 ): (block: RowBlock, row: number) => string {
   const keys = keyIndices.flatMap((index) => {
     const column = columns[index];
@@ -105,7 +105,7 @@ export async function encodeRejectedRows(
   const chunks: Uint8Array[] = [];
   for (const { row, column, reason } of rejected) {
     const head = { column: block.columns[column]?.name ?? null, reason };
-    const json = Buffer.concat(await encodeOne(open(), rowOf(block, row)));
+    const json = Buffer.concat(await encodeOne(open(), rowsOf(block, row, row + 1)));
     chunks.push(
       Buffer.from(`${JSON.stringify(head).slice(0, -1)},"row":`),
       // Without its line feed.
@@ -123,19 +123,6 @@ export function encodeRejections(rejected: readonly StepRejection[]): readonly U
     const head = JSON.stringify({ column: null, step, reason }).slice(0, -1);
     return Buffer.from(`${head},"row":{${members.join(',')}}}\n`);
   });
-}
-
-/** One row of a block as a block: the same bytes, other positions. */
-function rowOf(block: RowBlock, row: number): RowBlock {
-  const { columns, offsets, lengths } = block;
-  const from = row * columns.length;
-  const to = from + columns.length;
-  return {
-    ...block,
-    rowCount: 1,
-    offsets: offsets.subarray(from, to),
-    lengths: lengths.subarray(from, to),
-  };
 }
 
 async function encodeOne(encoder: FileEncoder, block: RowBlock): Promise<readonly Uint8Array[]> {

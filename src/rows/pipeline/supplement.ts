@@ -137,11 +137,8 @@ async function addRows(
   return writeRows(writing, async (written) => {
     late.checkPicked();
     const { columns, files, droppedRows } = written;
-    const keyDigest = snapshot.keySet()?.digest ?? null;
-    const base = resultOf(attempt, delivered, snapshot.snapshot, {
-      digest: keyDigest,
-      count: keyCount,
-    });
+    const proof = { digest: snapshot.keySet()?.digest ?? null, count: keyCount };
+    const base = resultOf(attempt, delivered, snapshot.snapshot, proof);
     const counts = {
       totalRows: late.count,
       rows: files.rows,

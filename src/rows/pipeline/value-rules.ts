@@ -4,7 +4,6 @@ import { type Column, epochDays, type RowBlock } from '../../foundation/domain/r
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { JsonLevels, maxJsonLevels, mayBeTooDeep } from '../../foundation/domain/json-depth.ts';
-import type { FieldToJson } from '../transforms/block-row.ts';
 import { rowNamer } from './rejection-tally.ts';
 import type { Encoding } from './interval-job.ts';
 
@@ -209,7 +208,7 @@ export class JsonDepths {
   constructor(
     columns: readonly Column[],
     keyIndices: readonly number[],
-    toJson: (column: Column) => FieldToJson,
+    toJson: Encoding['toJson'],
   ) {
     this.#indices = columns.flatMap(({ type }, index) => (jsonTypes.has(type) ? [index] : []));
     this.#nameRow = rowNamer(columns, keyIndices, toJson);

@@ -47,17 +47,11 @@ export function parseCadence(
   if (name === undefined) {
     report('interval', 'required', 'This field is required.');
   } else if (interval === null) {
-    report(
-      'interval',
-      'invalid_choice',
-      `"${name}" is not an interval. Use one of ${intervals.join(', ')}.`,
-    );
+    const detail = `"${name}" is not an interval. Use one of ${intervals.join(', ')}.`;
+    report('interval', 'invalid_choice', detail);
   } else if (input.interval !== undefined && nominalMs(interval) < minIntervalMinutes * 60_000) {
-    report(
-      'interval',
-      'min_value',
-      `The shortest interval allowed here is ${minIntervalMinutes} minutes.`,
-    );
+    const detail = `The shortest interval allowed here is ${minIntervalMinutes} minutes.`;
+    report('interval', 'min_value', detail);
   }
 
   const timezone = input.timezone ?? current?.timezone ?? 'UTC';
@@ -80,11 +74,8 @@ export function parseCadence(
       else if (said < 0) report(field, 'min_value', 'Must be at least 0.');
       else if (said > max) report(field, 'max_value', `Must be at most ${max}.`);
       else if (interval !== null && !takes[field]) {
-        report(
-          field,
-          'invalid_input',
-          `Remove ${field}: the interval "${interval}" does not support it.`,
-        );
+        const detail = `Remove ${field}: the interval "${interval}" does not support it.`;
+        report(field, 'invalid_input', detail);
       }
     }
     if (!takes[field]) return null;

@@ -241,7 +241,7 @@ export class Attempt {
     if (error.code === 'run.released') {
       const outgrown = this.#admitted?.ticket.hasOutgrown === true;
       const release = outgrown ? releaseOutgrown : releaseRun;
-      await retryUntilRecorded(() => release(context, run), AbortSignal.timeout(5_000));
+      await retryUntilRecorded(() => release(context, run), 5_000);
       return 'released';
     }
     this.#report(error);

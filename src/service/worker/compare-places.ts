@@ -68,12 +68,8 @@ async function compare(
     try {
       // The former credentials may have been revoked, or be limited to the former prefix.
       const known = [...(formerSecrets ? [formerSecrets] : []), secrets];
-      return await isThere(
-        known.map((own) => open({ type, config: formerConfig, secrets: own })),
-        key,
-        marker,
-        signal,
-      );
+      const places = known.map((own) => open({ type, config: formerConfig, secrets: own }));
+      return await isThere(places, key, marker, signal);
     } finally {
       await here.deleteFiles([key], signal);
     }

@@ -35,12 +35,13 @@ const everyMs = 500;
  * Repeats a write while Postgres is unreachable. Its result may be unknown, so a fence or the author's name
  * must make it harmless to repeat.
  *
- * @param signal ends the retries; then, as for every other error, the last error is thrown
+ * @param patience a signal, or milliseconds: then, as for every other error, the last error is thrown
  */
 export async function retryUntilRecorded<T>(
   write: () => Promise<T>,
-  signal: AbortSignal,
+  patience: AbortSignal | number,
 ): Promise<T> {
+  const signal = typeof patience === 'number' ? AbortSignal.timeout(patience) : patience;
   for (;;) {
     try {
       return await write();

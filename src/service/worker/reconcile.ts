@@ -83,13 +83,8 @@ async function look(
   const statements = { name: nameOfPlace(place), folder };
   // The last list may be of another place.
   const after = stored.listed?.startsWith(inside(place)) ? stored.listed : null;
-  const due = await listNamedObjects(
-    db,
-    exportId,
-    statements,
-    { after, upTo: null },
-    mostObjects + 1,
-  );
+  const rest = { after, upTo: null };
+  const due = await listNamedObjects(db, exportId, statements, rest, mostObjects + 1);
   const opened = { ...stored, exportId, destination: batchExport.destination };
   const destination = connectors.openDestination(opened, stored.traits);
   try {

@@ -45,15 +45,10 @@ export async function removeFiles(
   if (noted.length === 0) return 'all';
   const keys = noted.map(({ key }) => key);
   const { table, interval, manifestKey } = current;
+  const now = () => readNow(db);
   const held =
     table && manifestKey !== null
-      ? await table.findHeld(
-          destination,
-          { interval, manifestKey },
-          keys,
-          () => readNow(db),
-          signal,
-        )
+      ? await table.findHeld(destination, { interval, manifestKey }, keys, now, signal)
       : new Set<string>();
   // They stay until the snapshots that need them have expired; the sweep looks again.
   const leftovers = noted.filter(({ key }) => !held.has(key));
@@ -77,10 +72,8 @@ export async function removeFiles(
   const gone = removed.filter((key) => !again.has(key));
   if (gone.length > 0) log('INFO', `Removed what was replaced: ${showKeys(gone)}.`);
   if (foreign.length > 0) {
-    log(
-      'INFO',
-      `Sluice does not remove files that this export did not write: ${showKeys(foreign)}.`,
-    );
+    const shown = showKeys(foreign);
+    log('INFO', `Sluice does not remove files that this export did not write: ${shown}.`);
   }
   if (!fault) return 'all';
   const done = new Set([...removed, ...foreign]);

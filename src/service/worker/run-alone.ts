@@ -31,7 +31,7 @@ export async function runAlone(
   if (signal.aborted) {
     const { code } = toSluiceError(signal.reason);
     if (code !== 'run.released') return { ...nothing, end: 'lost' };
-    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    await retryUntilRecorded(() => releaseRun(context, run), 5_000);
     return { ...nothing, end: 'released' };
   }
   if (!end || 'notStarted' in end) {
@@ -68,15 +68,7 @@ const stopMs = 30_000;
 const farewellMs = 5_000;
 
 /** Signals that a process causes itself. */
-const crashSignals = new Set([
-  'SIGABRT',
-  'SIGSEGV',
-  'SIGBUS',
-  'SIGILL',
-  'SIGFPE',
-  'SIGTRAP',
-  'SIGSYS',
-]);
+const crashSignals = new Set('SIGABRT SIGSEGV SIGBUS SIGILL SIGFPE SIGTRAP SIGSYS'.split(' '));
 /** The shell's number for SIGABRT; Node exits with it on some systems. */
 const abortedCode = 134;
 

@@ -97,10 +97,8 @@ class RunJobs {
   constructor(options: RunJobOptions, next: NextRuns) {
     this.#options = options;
     const { context } = options.executor;
-    this.#needs = new Grouped(
-      (runIds: readonly string[]) => findRunNeeds(context.db, runIds),
-      isDatabaseUnavailable,
-    );
+    const find = (runIds: readonly string[]) => findRunNeeds(context.db, runIds);
+    this.#needs = new Grouped(find, isDatabaseUnavailable);
     this.#proceed = paced(() => this.#takeMore(next));
   }
 
@@ -158,10 +156,7 @@ class RunJobs {
   async #admitAndExecute(runId: string, small: boolean): Promise<AttemptReport | null> {
     const { executor } = this.#options;
     const { db, policy } = executor.context;
-    const needs = await retryUntilRecorded(
-      () => this.#needs.take(runId),
-      AbortSignal.timeout(policy.leaseMs / 2),
-    );
+    const needs = await retryUntilRecorded(() => this.#needs.take(runId), policy.leaseMs / 2);
     if (!needs || needs.isHeld) return null;
     const isAlone = needs.crashes >= policy.maxSharedCrashes;
     if (small && (!needs.small || needs.ownSteps > 0 || isAlone)) {
@@ -216,7 +211,7 @@ async function executeRun(
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
-    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    await retryUntilRecorded(() => releaseRun(context, run), 5_000);
     return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   }
   await failpoint('claim');
@@ -239,10 +234,7 @@ function claim(
   runId: string,
 ): Promise<ClaimedRun | null> {
   const holder = `${workerId}/${randomUUID()}`;
-  return retryUntilRecorded(
-    () => statements.claim({ runId, holder }),
-    AbortSignal.timeout(policy.leaseMs / 2),
-  );
+  return retryUntilRecorded(() => statements.claim({ runId, holder }), policy.leaseMs / 2);
 }
 
 /** How long a run may use a slot for its interval to settle. */
@@ -289,10 +281,8 @@ export class SourceWaits {
 
   constructor(options: WaitOptions) {
     this.#options = options;
-    this.#goBack = new Grouped(
-      (runs: readonly LoggedRun[]) => this.#record(runs),
-      isDatabaseUnavailable,
-    );
+    const record = (runs: readonly LoggedRun[]) => this.#record(runs);
+    this.#goBack = new Grouped(record, isDatabaseUnavailable);
   }
 
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
@@ -332,7 +322,7 @@ export class SourceWaits {
     }, forMs).unref();
     await retryUntilRecorded(
       () => this.#goBack.take({ runId, teamId, exportId, forMs, pending, blockers }),
-      AbortSignal.timeout(this.#options.leaseMs / 2),
+      this.#options.leaseMs / 2,
     );
   }
 

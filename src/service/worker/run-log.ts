@@ -80,14 +80,7 @@ export class RunLog {
   #entriesOf(lines: readonly Line[]): NewLogEntry[] {
     const { teamId, exportId, runId } = this.#run;
     const now = performance.now();
-    return lines.map(({ level, message, at }) => ({
-      teamId,
-      exportId,
-      runId,
-      level,
-      message,
-      ageMs: now - at,
-    }));
+    return lines.map(({ at, ...line }) => ({ teamId, exportId, runId, ...line, ageMs: now - at }));
   }
 
   #stopTimer(): void {

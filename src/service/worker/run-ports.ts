@@ -213,12 +213,8 @@ export class LeaseKeeper {
    */
   keep(lease: Lease, claimedAt: number, watch: Held['watch'] = null): AbortSignal {
     const abort = new AbortController();
-    this.#held.set(lease.runId, {
-      lease,
-      abort,
-      watch,
-      expiresAt: claimedAt + this.#options.leaseMs,
-    });
+    const expiresAt = claimedAt + this.#options.leaseMs;
+    this.#held.set(lease.runId, { lease, abort, watch, expiresAt });
     if (this.#released) abort.abort(new SluiceError('run.released'));
     return abort.signal;
   }

@@ -27,10 +27,8 @@ export async function tryStore(
   const traits = await destination.probe(signal, journal).catch((caught: unknown) => {
     const error = toSluiceError(caught);
     if (signal.aborted || error.spec.retryable) throw caught;
-    log.add(
-      'WARNING',
-      `The store could not be probed. Sluice assumes that it behaves like S3. ${error.message}`,
-    );
+    const why = 'The store could not be probed. Sluice assumes that it behaves like S3.';
+    log.add('WARNING', `${why} ${error.message}`);
     return null;
   });
   if (traits === null) return;

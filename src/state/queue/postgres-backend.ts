@@ -103,16 +103,7 @@ exception when insufficient_privilege then null;
 end $do$`;
 
 /** Tables of BullMQ whose names others have too: BullMQ would use theirs. */
-const commonNames = [
-  'job',
-  'job_log',
-  'event',
-  'meta',
-  'metrics',
-  'migration',
-  'scheduler',
-  'dedup',
-];
+const commonNames = 'job job_log event meta metrics migration scheduler dedup'.split(' ');
 
 /** Creates or migrates BullMQ's tables, also if many processes call it. @throws Error with the remedy */
 export async function preparePostgres(client: PoolClient): Promise<void> {

@@ -42,10 +42,8 @@ export async function findFolder(
     const stats = await lstat(path).catch(ignore('ENOENT'));
     if (stats === undefined) return null;
     if (!stats.isDirectory()) {
-      throw new SluiceError(
-        'destination.invalid_config',
-        'a part of the directory is a file or a symbolic link',
-      );
+      const detail = 'a part of the directory is a file or a symbolic link';
+      throw new SluiceError('destination.invalid_config', detail);
     }
   }
   return path;

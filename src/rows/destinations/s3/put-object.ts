@@ -194,13 +194,10 @@ async function putChecked(
 ): Promise<string> {
   const { key, body, mark, contentType } = file;
   const { sha256, md5 } = file.sums;
+  const { fileHeaders } = connection;
   const object = {
     ...{ key, body, md5, payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD' },
-    headers: {
-      'content-type': contentType,
-      ...connection.fileHeaders,
-      ...metadataHeaders(mark, file),
-    },
+    headers: { 'content-type': contentType, ...fileHeaders, ...metadataHeaders(mark, file) },
   };
   const { etag } = await putObject(connection, object, { IfNoneMatch: '*' }, { signal, lease });
   if (isSameTag(etag, md5)) return etag;

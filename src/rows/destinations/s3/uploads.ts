@@ -314,10 +314,8 @@ function sendCompletion({
     checkLength('the ETag of a completed upload', etag);
     // A store that fails after it began to answer sends status 200 without a result.
     if (!etag && !key) {
-      throw new SluiceError(
-        'destination.unavailable',
-        'the store answered the completion without a result',
-      );
+      const detail = 'the store answered the completion without a result';
+      throw new SluiceError('destination.unavailable', detail);
     }
     return { given: etag ?? '', key };
   }, signal);
