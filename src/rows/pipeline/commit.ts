@@ -144,11 +144,8 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
     ...file,
     etag: tags.get(file.key) ?? file.etag ?? null,
   });
-  const committed = {
-    ...intent,
-    files: intent.files.map(withTag),
-    rejectedFiles: intent.rejectedFiles.map(withTag),
-  };
+  const [made, rejected] = [intent.files, intent.rejectedFiles];
+  const committed = { ...intent, files: made.map(withTag), rejectedFiles: rejected.map(withTag) };
   if (key === null || body === null) {
     return { ...committed, manifestEtag: null, manifestSha256: null };
   }
@@ -286,10 +283,8 @@ async function checkUnnamed(
   if (reading === null || reading === 'denied' || reading.manifest === null) return;
   const { files, rejected_files: rejected, batch_export_id: owner } = reading.manifest;
   if (![...files, ...rejected].some((file) => file.key === key)) return;
-  throw new SluiceError(
-    owner === job.exportId ? 'destination.conflict' : 'destination.key_taken',
-    key,
-  );
+  const isOurs = owner === job.exportId;
+  throw new SluiceError(isOurs ? 'destination.conflict' : 'destination.key_taken', key);
 }
 
 type Files = Pick<CommitIntent, 'files' | 'rejectedFiles'>;

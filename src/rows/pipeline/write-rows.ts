@@ -122,10 +122,8 @@ function judgeRejected(files: FileSet, { onRejected }: IntervalJob, ports: RunPo
   const { rejections } = files;
   // Steps have logged theirs.
   for (const tally of rejections.filter(({ isOfFormat }) => isOfFormat)) {
-    ports.log(
-      'WARNING',
-      `${describeRejections(tally)}. Rejected rows are in files that end in _rejected.jsonl.`,
-    );
+    const where = 'Rejected rows are in files that end in _rejected.jsonl.';
+    ports.log('WARNING', `${describeRejections(tally)}. ${where}`);
   }
   const [first] = rejections;
   if (!first || onRejected !== 'fail') return;
@@ -151,13 +149,10 @@ async function copyRows(
   let dropped = 0;
   const { columns, keyIndices } = snapshot;
   const keys = element === null ? null : new DistinctKeys(columns, keyIndices, job.encoding.toJson);
-  const tell = () =>
-    ports.progressed({
-      totalRows: snapshot.totalCount,
-      rows: files.rows,
-      bytes: files.bytes,
-      files: files.count,
-    });
+  const tell = () => {
+    const { rows, bytes, count } = files;
+    return ports.progressed({ totalRows: snapshot.totalCount, rows, bytes, files: count });
+  };
   await tell();
   for (const slice of snapshot.slices) {
     for await (const block of snapshot.read(slice, signal)) {

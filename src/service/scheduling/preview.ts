@@ -44,9 +44,8 @@ export function previewIntervals(
 }
 
 function toLocal(instant: Instant, timezone: string): string {
-  const text = DateTime.fromMillis(instant, { zone: timezone }).toISO({
-    suppressMilliseconds: true,
-  });
+  const local = DateTime.fromMillis(instant, { zone: timezone });
+  const text = local.toISO({ suppressMilliseconds: true });
   if (text === null) throw new RangeError(`cannot show ${instant} in ${timezone}`);
   return text;
 }

@@ -43,10 +43,8 @@ export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant
   const closesAt =
     now < schedule.nextTickAt ? schedule.nextTickAt : tickAfter(schedule.cadences, now);
   const [first, ...rest] = schedule.cadences;
-  const history: CadenceHistory = [
-    first,
-    ...rest.filter((era) => era.since !== null && era.since < closesAt),
-  ];
+  const earlier = rest.filter((era) => era.since !== null && era.since < closesAt);
+  const history: CadenceHistory = [first, ...earlier];
   return {
     ...schedule,
     cadences: sameCadence(newestCadence(history), cadence)

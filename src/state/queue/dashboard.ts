@@ -78,10 +78,8 @@ class RunQueue extends BullMQAdapter {
   }
 
   override async getJobCounts() {
-    const [counts, { completed, failed }] = await Promise.all([
-      super.getJobCounts(),
-      this.#readEnded(),
-    ]);
+    const reading = [super.getJobCounts(), this.#readEnded()] as const;
+    const [counts, { completed, failed }] = await Promise.all(reading);
     return { ...counts, completed: completed.length, failed: failed.length };
   }
 

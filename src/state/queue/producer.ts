@@ -82,10 +82,8 @@ export function openProducer(
       const small = entries.filter((entry) => entry.small);
       // A job with a deduplication id is about one run.
       const again = small.filter(({ deduplicationId }) => deduplicationId !== null);
-      const first = groupsOf(
-        small.filter(({ deduplicationId }) => deduplicationId === null),
-        Math.min(perJob, maxPerJob),
-      );
+      const isFirst = ({ deduplicationId }: QueuedEntry) => deduplicationId === null;
+      const first = groupsOf(small.filter(isFirst), Math.min(perJob, maxPerJob));
       const ofOne = (name: JobName) => (run: QueuedEntry) =>
         jobOf(name, dataOf(run), run.deduplicationId, opts);
       const jobsOfSmall = [

@@ -216,8 +216,6 @@ async function findEncryption(connection: S3Connection, key: string): Promise<nu
   const algorithm = connection.encryption;
   const reported = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
   if (reported === algorithm) return null;
-  throw new SluiceError(
-    'destination.invalid_config',
-    `asked for encryption ${algorithm}, the store reports ${reported}`,
-  );
+  const detail = `asked for encryption ${algorithm}, the store reports ${reported}`;
+  throw new SluiceError('destination.invalid_config', detail);
 }
