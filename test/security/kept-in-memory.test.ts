@@ -58,7 +58,6 @@ const collections: Readonly<Record<string, string>> = {
   // In a run, a query or a file.
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/page.ts #spares': 'columns of a file',
-  'rows/pipeline/erase-rows.ts #metrics': 'columns of the files of an interval',
   'rows/pipeline/file-set.ts #parts': 'maxPartitions of an interval',
   'rows/pipeline/key-tally.ts #due': 'the sample of a check',
   'rows/pipeline/partitioned-rows.ts #numbers': 'maxPartitions of an interval',
