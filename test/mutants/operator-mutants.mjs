@@ -181,7 +181,7 @@ export const operatorMutants = [
   {
     name: 'operator metrics: gauges keep their values while PostgreSQL is unreachable',
     file: 'src/main/service-metrics.ts',
-    find: 'for (const gauge of Object.values(metrics.service)) forget(gauge);',
+    find: 'for (const gauge of Object.values(service)) forget(gauge);',
     replace: '',
     test: metrics,
   },
