@@ -1,3 +1,4 @@
+import { afterEach } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import {
   type NotificationOutcome,
@@ -5,6 +6,7 @@ import {
   type NotificationType,
   notificationTypes,
 } from '../../src/foundation/domain/notification.ts';
+import type { Policy } from '../../src/foundation/domain/policy.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
 import type { Database } from '../../src/state/store/database/database.ts';
 import {
@@ -12,8 +14,9 @@ import {
   type TargetWithSecret,
 } from '../../src/service/use-cases/notifications/targets.ts';
 import { NotificationCourier } from '../../src/service/worker/notification-courier.ts';
-import type { Receiver } from './receiver.ts';
-import type { RunSide } from './run-side.ts';
+import { type Receiver, startReceiver } from './receiver.ts';
+import { openRunSide, type RunSide } from './run-side.ts';
+import { useStage } from './use-stage.ts';
 
 /** What sends to a receiver on 127.0.0.1, which the operator allows. */
 export function senderTo(
@@ -110,4 +113,23 @@ export async function skipWaits(db: Database): Promise<void> {
 
 export async function forgetNotifications(db: Database): Promise<void> {
   await db.query('delete from notification_targets');
+}
+
+/** A run side, and a receiver that its targets notify. They are forgotten after each test. */
+export function useNotified(policy: Partial<Policy> = {}, env: Record<string, string> = {}) {
+  const side = useStage(() => openRunSide(policy));
+  const receiver = useStage(startReceiver);
+  let opened: NotificationSender | null = null;
+  const sender = () => {
+    opened ??= senderTo([receiver], { env });
+    return opened;
+  };
+  afterEach(() => forgetNotifications(side.db));
+  return {
+    side,
+    receiver,
+    sender,
+    webhook: (wanted?: TargetWanted) => createWebhook(side, sender(), receiver, wanted),
+    types: async () => (await deliveriesOf(side.db)).map(({ type }) => type),
+  };
 }

@@ -1,38 +1,21 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { listDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { findBatchExport } from '../../../src/state/store/exports/exports.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
-import {
-  createWebhook,
-  deliveriesOf,
-  forgetNotifications,
-  senderTo,
-} from '../../support/notified.ts';
-import { startReceiver } from '../../support/receiver.ts';
-import { failAttempt, openRunSide } from '../../support/run-side.ts';
+import { deliveriesOf, forgetNotifications, useNotified } from '../../support/notified.ts';
+import { failAttempt } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { createTenant } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 const denied = new SluiceError('destination.access_denied');
 const away = new SluiceError('destination.unavailable');
-const receiver = useStage(startReceiver);
-let sender: NotificationSender;
-
-const side = useStage(() => openRunSide({ secondOpinionMs: 0 }));
-beforeAll(async () => {
-  sender = senderTo([receiver]);
-});
+const { side, types, webhook } = useNotified({ secondOpinionMs: 0 });
 beforeEach(async () => {
-  await createWebhook(side, sender, receiver);
+  await webhook();
 });
-afterEach(() => forgetNotifications(side.db));
-
-const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
 
 async function completeRun(runId = ''): Promise<void> {
   expect(await side.complete(await side.claim(runId))).toBe(true);
@@ -77,7 +60,7 @@ describe('an export', () => {
 
   it('notifies that it fails those who do not ask for exhausted retries', async () => {
     await forgetNotifications(side.db);
-    await createWebhook(side, sender, receiver, { events: ['export.failing'] });
+    await webhook({ events: ['export.failing'] });
     await exhaust((await side.exportWithRuns(1)).runIds[0]);
     expect(await types()).toEqual(['export.failing']);
   });
@@ -155,9 +138,9 @@ describe('a target', () => {
     await forgetNotifications(side.db);
     const [first, second] = side.tenant.projectIds;
     const other = await createTenant(side.db);
-    const ofAll = await createWebhook(side, sender, receiver);
-    const ofSecond = await createWebhook(side, sender, receiver, { teamId: second });
-    await createWebhook(side, sender, receiver, { organizationId: other.organizationId });
+    const ofAll = await webhook();
+    const ofSecond = await webhook({ teamId: second });
+    await webhook({ organizationId: other.organizationId });
     for (const team of [first, second]) {
       const { runIds } = await side.exportWithRuns(1, team);
       await side.failAttempt(runIds[0] ?? '', denied);
@@ -168,7 +151,7 @@ describe('a target', () => {
 
   it('that 500 deliveries wait for loses no news of any export', async () => {
     await forgetNotifications(side.db);
-    await createWebhook(side, sender, receiver);
+    await webhook();
     const [first, second] = [await side.exportWithRuns(1), await side.exportWithRuns(1)];
     await happen(first.id, 'backfill.completed', 500);
     await happen(second.id, 'export.recovered', 1);
@@ -190,7 +173,7 @@ describe('a target', () => {
     ['slack', 20],
   ] as const)('of format %s gets %i of 30 events of a type at once', async (format, sent) => {
     await forgetNotifications(side.db);
-    const { target } = await createWebhook(side, sender, receiver, { format });
+    const { target } = await webhook({ format });
     const { id } = await side.exportWithRuns(1);
     await happen(id, 'export.failing', 30);
     await happen(id, 'export.recovered', 1);
@@ -218,10 +201,10 @@ describe('a target', () => {
     await forgetNotifications(side.db);
     const other = await createTenant(side.db);
     const [project] = other.projectIds;
-    const ofAll = await createWebhook(side, sender, receiver, {
+    const ofAll = await webhook({
       organizationId: other.organizationId,
     });
-    await createWebhook(side, sender, receiver, {
+    await webhook({
       organizationId: other.organizationId,
       teamId: project,
     });

@@ -1,8 +1,7 @@
 /** What an operator hears of: all customers, intervals without data, data that are late, and workers that are gone. */
 
-import { afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { watchWorkers } from '../../../src/main/watch-workers.ts';
@@ -11,34 +10,18 @@ import { checkCompleteness } from '../../../src/state/store/exports/lateness.ts'
 import { installationId } from '../../../src/state/store/tenants/tenants.ts';
 import { endAlarm, raiseAlarm } from '../../../src/state/store/notifications/group-events.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import {
-  createWebhook,
-  deliveriesOf,
-  forgetNotifications,
-  openCouriers,
-  senderTo,
-} from '../../support/notified.ts';
-import { startReceiver } from '../../support/receiver.ts';
-import { createExportOfThePast, openRunSide } from '../../support/run-side.ts';
+import { deliveriesOf, openCouriers, useNotified } from '../../support/notified.ts';
+import { createExportOfThePast } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
 
-const receiver = useStage(startReceiver);
-let sender: NotificationSender;
-
-const side = useStage(() => openRunSide({ secondOpinionMs: 0 }));
-beforeAll(async () => {
-  sender = senderTo([receiver], { env: { PUBLIC_URL: 'https://sluice.example.com' } });
-});
+const env = { PUBLIC_URL: 'https://sluice.example.com' };
+const { side, receiver, sender, types, webhook } = useNotified({ secondOpinionMs: 0 }, env);
 afterEach(async () => {
   await side.sql`update batch_exports set deleted_at = now()`;
-  await forgetNotifications(side.db);
 });
 
-const ofInstallation = () =>
-  createWebhook(side, sender, receiver, { organizationId: installationId });
-const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
+const ofInstallation = () => webhook({ organizationId: installationId });
 
 test('a target of the installation hears of every organization, with all that a person needs', async () => {
   await ofInstallation();
@@ -50,7 +33,7 @@ test('a target of the installation hears of every organization, with all that a 
   }
   expect(await types()).toEqual(['export.failing', 'export.failing']);
   const couriers = openCouriers(side);
-  await couriers.add(sender).collect();
+  await couriers.add(sender()).collect();
   await until(() => receiver.received.length === 2);
   await couriers.closeAll();
   const bodies = receiver.received.map(({ body }) => JSON.parse(body));
@@ -121,7 +104,7 @@ test('no alarm is raised that a worker has ended meanwhile', async () => {
 });
 
 test('an export that failed and then works has an event for its holes, after an hour and once', async () => {
-  await createWebhook(side, sender, receiver, {
+  await webhook({
     events: ['export.incomplete', 'export.complete'],
   });
   const { id, runIds } = await side.exportWithRuns(3);
@@ -149,7 +132,7 @@ test('if no worker is alive, the API process logs it, and sends the event and wh
   const logger = createLogger('info', {}, { write: (text) => void lines.push(JSON.parse(text)) });
   const foundation = { context: side.context, logger, metrics: createMetrics() };
   const timing = { everyMs: 50, graceMs: 0, sayEveryMs: 60_000 };
-  const [one, two] = [1, 2].map(() => watchWorkers(foundation, sender, timing));
+  const [one, two] = [1, 2].map(() => watchWorkers(foundation, sender(), timing));
   onTestFinished(async () => {
     await one?.close();
     await two?.close();

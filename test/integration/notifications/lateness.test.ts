@@ -1,36 +1,19 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
-import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
+import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
-import {
-  createWebhook,
-  deliveriesOf,
-  forgetNotifications,
-  senderTo,
-} from '../../support/notified.ts';
-import { startReceiver } from '../../support/receiver.ts';
-import { exportOfThePast, type ExportWanted, openRunSide } from '../../support/run-side.ts';
+import { deliveriesOf, useNotified } from '../../support/notified.ts';
+import { exportOfThePast, type ExportWanted } from '../../support/run-side.ts';
 import { disabledCodes } from '../../../src/foundation/domain/batch-export.ts';
-import { createApiClient } from '../../support/api-client.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { storeExport } from '../../support/store-export.ts';
-import { createKey } from '../../support/tenants.ts';
-import { useStage } from '../../support/use-stage.ts';
 
 const minuteMs = 60_000;
-const receiver = useStage(startReceiver);
-let sender: NotificationSender;
-
-const side = useStage(openRunSide);
-beforeAll(async () => {
-  sender = senderTo([receiver]);
-});
+const { side, types, webhook } = useNotified();
 beforeEach(async () => {
-  await createWebhook(side, sender, receiver);
+  await webhook();
 });
 afterEach(async () => {
   await side.sql`update batch_exports set deleted_at = now()`;
-  await forgetNotifications(side.db);
 });
 
 /** An export that was created `createdMsAgo` before, and has been as long without data. */
@@ -41,8 +24,6 @@ async function createLate(wanted: ExportWanted = {}): Promise<string> {
       where id = ${id}`;
   return id;
 }
-
-const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
 
 interface Lateness {
   /** Seconds; null: not late. */
@@ -138,8 +119,7 @@ describe('disabled tenants', () => {
   const api = useApi();
 
   test('an operator who disables a tenant alerts no target, and a pause by Sluice does', async () => {
-    const { key } = await createKey(api.db, { organizationId: null });
-    const operator = createApiClient(api.baseUrl, key);
+    const operator = await api.asOperator();
     const target = { url: 'https://example.com/hooks' };
     expect((await operator.post('/api/admin/notification_targets', target)).status).toBe(201);
     expect((await api.post(`${api.project}/notification_targets`, target)).status).toBe(201);
