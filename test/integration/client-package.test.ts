@@ -1,17 +1,17 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { readFileSync, rmSync, statSync } from 'node:fs';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useApi } from '../support/api-under-test.ts';
 import { readDocument } from '../support/openapi.ts';
 import { projectRoot } from '../support/processes.ts';
 import { onOrders, readReadmeCalls } from '../support/readme-calls.ts';
+import { listenInTest } from '../support/use-stage.ts';
 
 const run = promisify(execFile);
 const source = path.join(projectRoot, 'client');
@@ -163,12 +163,10 @@ test('it waits as the service asks, sends a POST with one key, and names an answ
     if (keys.length < 3) response.writeHead(503, { 'retry-after': '0' }).end();
     else response.writeHead(502).end('<html>');
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${await listenInTest(server)}/`;
   const { createClient } = await import(
     pathToFileURL(path.join(folder, 'node_modules/sluice-client/index.js')).href
   );
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const answer = await createClient({ url, key: 'slc_x' }).POST('/x/{id}', {
     params: { path: { id: 'a/b' } },
     body: {},

@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { DestinationContext } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
@@ -15,16 +13,19 @@ import {
   recordingJournal,
 } from '../conformance/destination-suite.ts';
 import {
+  assumed,
   credentials,
   partBytes,
   serve,
   serverDefaults,
   start,
+  startSts,
   twoParts,
   upload,
 } from '../support/s3-destination.ts';
 import type { Fault } from '../support/s3-server/faults.ts';
 import { type S3ServerOptions, startS3Server } from '../support/s3-server/server.ts';
+import { inTest } from '../support/use-stage.ts';
 
 describe('a manifest at S3', () => {
   const put = { operation: 'PutObject' } as const;
@@ -242,7 +243,7 @@ describe('a connection to S3', () => {
         ? answer(null, [{ address: '127.0.0.1', family: 4 }])
         : answer(null, '127.0.0.1', 4),
     );
-    const server = await startS3Server(serverDefaults);
+    const server = await inTest(startS3Server(serverDefaults));
     const started = await start({
       config: {
         use_virtual_style_addressing: true,
@@ -250,7 +251,6 @@ describe('a connection to S3', () => {
       },
       context: outbound,
     });
-    onTestFinished(() => server.close());
     await upload(started, twoParts);
     expect(server.objects('exports').map((object) => object.key)).toEqual(['a.jsonl']);
   });
@@ -272,36 +272,11 @@ describe('a connection to S3', () => {
 });
 
 describe('a role', () => {
-  /** Speaks as much of STS as AssumeRole needs. */
-  async function startSts(
-    answer: (signedAt: string) => { status: number; xml: string; date?: string },
-  ) {
-    const calls: URLSearchParams[] = [];
-    const server = createServer(async (request, response) => {
-      let body = '';
-      for await (const chunk of request.setEncoding('utf8')) body += chunk;
-      calls.push(new URLSearchParams(body));
-      const { status, xml, date } = answer(String(request.headers['x-amz-date']));
-      response.writeHead(status, { 'content-type': 'text/xml', ...(date && { date }) }).end(xml);
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    return { calls, endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
-  }
-
   const role = { role_arn: 'arn:aws:iam::123456789012:role/exports' };
   const issued = {
     accessKeyId: 'ASIACANARY0000000001',
     secretAccessKey: 'issued-secret',
     sessionToken: 'issued-token',
-  };
-
-  const assumed = {
-    status: 200,
-    xml: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
-      <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
-      <SessionToken>${issued.sessionToken}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>
-      </Credentials></AssumeRoleResult></AssumeRoleResponse>`,
   };
 
   it('is assumed by a host whose clock is wrong', async () => {
@@ -310,7 +285,7 @@ describe('a role', () => {
     const date = theirs.toUTCString();
     const sts = await startSts((signedAt) =>
       signedAt.startsWith(String(theirs.getUTCFullYear()))
-        ? { ...assumed, date }
+        ? { ...assumed(issued), date }
         : {
             ...{ status: 403, date },
             xml: '<ErrorResponse><Error><Type>Sender</Type><Code>SignatureDoesNotMatch</Code><Message>Signature expired</Message></Error></ErrorResponse>',
@@ -326,7 +301,7 @@ describe('a role', () => {
   });
 
   it('is assumed with the external id of the project, once for many requests', async () => {
-    const sts = await startSts(() => assumed);
+    const sts = await startSts(() => assumed(issued));
     const started = await start({
       config: role,
       context: { stsEndpoint: sts.endpoint },

@@ -1,9 +1,8 @@
-import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { randomBytes } from 'node:crypto';
 import { Agent as HttpsAgent } from 'node:https';
 import { createServer as createTlsServer } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { createOutboundAgents } from '../../src/foundation/security/outbound-filter.ts';
 import {
   codeOf,
@@ -13,7 +12,9 @@ import {
   recordingJournal,
 } from '../conformance/destination-suite.ts';
 import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
-import { serverDefaults, start, upload } from '../support/s3-destination.ts';
+import { listen } from '../support/free-port.ts';
+import { assumed, serverDefaults, start, startSts, upload } from '../support/s3-destination.ts';
+import { inTest } from '../support/use-stage.ts';
 import type { DestinationContext, PutLease } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 
@@ -54,8 +55,7 @@ test('a link has the bucket in its host if the config says so, and names the own
   const outbound = createOutboundAgents(['*.s3.localhost'], (_host, lookup, answer) =>
     lookup.all ? answer(null, [{ address: '127.0.0.1', family: 4 }]) : answer(null, '127.0.0.1', 4),
   );
-  const server = await startS3Server(serverDefaults);
-  onTestFinished(() => server.close());
+  const server = await inTest(startS3Server(serverDefaults));
   const started = await start({
     config: {
       use_virtual_style_addressing: true,
@@ -92,21 +92,10 @@ const issued = {
 /** A store whose keys are issued by a role for a session of this many seconds. */
 async function startWithSession(seconds: number) {
   const expiration = new Date(Date.now() + seconds * 1_000).toISOString();
-  const sts = createServer((request, response) => {
-    request.resume().on('end', () =>
-      response
-        .writeHead(200, { 'content-type': 'text/xml' })
-        .end(`<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
-          <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
-          <SessionToken>${issued.sessionToken}</SessionToken><Expiration>${expiration}</Expiration>
-          </Credentials></AssumeRoleResult></AssumeRoleResponse>`),
-    );
-  });
-  await new Promise<void>((resolve) => sts.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void sts.close());
+  const { endpoint: stsEndpoint } = await startSts(() => assumed(issued, expiration));
   const started = await start({
     config: { role_arn: 'arn:aws:iam::123456789012:role/exports' },
-    context: { stsEndpoint: `http://127.0.0.1:${(sts.address() as AddressInfo).port}` },
+    context: { stsEndpoint },
     server: { credentials: issued },
   });
   await upload(started, bytes);
@@ -164,8 +153,7 @@ g0qAIUPcbL6ISIHjk3+8vRFfhqB2hQ==
 
   beforeAll(async () => {
     server = await startS3Server({ buckets: ['exports'], credentials, minPartBytes: partBytes });
-    await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
-    port = (front.address() as AddressInfo).port;
+    port = await listen(front);
   });
   afterAll(async () => {
     front.close();

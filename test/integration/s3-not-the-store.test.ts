@@ -5,34 +5,20 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createHttps } from 'node:https';
-import {
-  type AddressInfo,
-  connect as connectTcp,
-  createServer as createTcp,
-  type Server,
-} from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { connect as connectTcp, createServer as createTcp } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { toSluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
+import { serve } from '../support/s3-destination.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
 import { tlsFiles } from '../support/tls-certificates.ts';
+import { inTest, listenInTest } from '../support/use-stage.ts';
 
 /** What answers at the address is not the store: a person must change something, and the words say what. */
 
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
-
-async function listen(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => new Promise((resolve) => server.close(resolve)));
-  return (server.address() as AddressInfo).port;
-}
 
 const credentials = { accessKeyId: 'AKIATEST000000000001', secretAccessKey: 'a secret' };
 
@@ -46,16 +32,13 @@ function openAt(endpoint: string, partBytes = 5 * 1024 ** 2): Destination {
   };
   const requestRetry = { maxAttempts: 2, baseMs: 1, capMs: 1 };
   const destination = s3Definition.open(config, contextWith({ requestRetry, partBytes }), owner);
-  closers.push(() => destination.close());
+  onTestFinished(() => destination.close());
   return destination;
 }
 
 /** A server that reads each request to its end and answers. */
 async function openAnswering(answer: Answer): Promise<Destination> {
-  const server = createHttp((request, response) => {
-    request.on('end', () => answer(request, response)).resume();
-  });
-  return openAt(`http://127.0.0.1:${await listen(server)}`);
+  return openAt(`http://127.0.0.1:${await serve(answer)}`);
 }
 
 const page =
@@ -175,8 +158,7 @@ it.each([
 });
 
 it('one page among many answers costs nothing', async () => {
-  const server = await startS3Server({ buckets: ['exports'], credentials });
-  closers.push(() => server.close());
+  const server = await inTest(startS3Server({ buckets: ['exports'], credentials }));
   const destination = openAt(server.endpoint);
   const effect = { foreignAnswer: { status: 403, body: html } };
   server.faults.add({ match: { operation: 'PutObject' }, times: 1, effect });
@@ -186,7 +168,7 @@ it('one page among many answers costs nothing', async () => {
 const tls = { key: tlsFiles.serverKey, cert: tlsFiles.serverCertificate };
 
 it('a port that speaks TLS is recognised, though it says nothing to a plain request', async () => {
-  const port = await listen(createHttps(tls, (_, response) => response.end()));
+  const port = await listenInTest(createHttps(tls, (_, response) => response.end()));
   const error = await failed(
     calls['a read']?.(openAt(`http://127.0.0.1:${port}`)) ?? Promise.resolve(),
   );
@@ -206,9 +188,7 @@ async function openSpeaking(bytes: string | Buffer, tlsPort: number | null): Pro
         return socket.pipe(secure).pipe(socket);
       });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => server.close());
-  return openAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return openAt(`http://127.0.0.1:${await listenInTest(server)}`);
 }
 
 it.each([
@@ -226,7 +206,7 @@ it.each([
 });
 
 it('a port that answers a plain request with an alert of TLS is recognised', async () => {
-  const port = await listen(createHttps(tls, (_, response) => response.end()));
+  const port = await listenInTest(createHttps(tls, (_, response) => response.end()));
   const destination = await openSpeaking(Buffer.from([21, 3, 3, 0, 2, 2, 70]), port);
   const error = await failed(calls['a manifest']?.(destination) ?? Promise.resolve());
   expect(error).toMatchObject({ code: 'destination.not_a_store' });
@@ -234,7 +214,7 @@ it('a port that answers a plain request with an alert of TLS is recognised', asy
 });
 
 it('a port that does not speak TLS is recognised', async () => {
-  const port = await listen(createHttp((_, response) => response.end()));
+  const port = await listenInTest(createHttp((_, response) => response.end()));
   const error = await failed(
     calls['a read']?.(openAt(`https://127.0.0.1:${port}`)) ?? Promise.resolve(),
   );
@@ -243,7 +223,7 @@ it('a port that does not speak TLS is recognised', async () => {
 });
 
 it('a connection that is reset for another reason is transient', async () => {
-  const port = await listen(createHttp((request) => request.socket.destroy()));
+  const port = await listenInTest(createHttp((request) => request.socket.destroy()));
   const error = await failed(
     calls['a read']?.(openAt(`http://127.0.0.1:${port}`)) ?? Promise.resolve(),
   );
@@ -252,8 +232,7 @@ it('a connection that is reset for another reason is transient', async () => {
 
 describe('the test of a destination', () => {
   it('sends one part as long as those of a run, and leaves nothing', async () => {
-    const server = await startS3Server({ buckets: ['exports'], credentials });
-    closers.push(() => server.close());
+    const server = await inTest(startS3Server({ buckets: ['exports'], credentials }));
     const destination = openAt(server.endpoint, 6 * 1024 ** 2);
     const steps = await destination.test(AbortSignal.timeout(60_000));
     expect(steps.filter(({ passed }) => !passed)).toEqual([]);
@@ -262,8 +241,7 @@ describe('the test of a destination', () => {
   });
 
   it('is not green if a proxy before the store refuses each part', async () => {
-    const server = await startS3Server({ buckets: ['exports'], credentials });
-    closers.push(() => server.close());
+    const server = await inTest(startS3Server({ buckets: ['exports'], credentials }));
     const proxy = createHttp((request, response) => {
       // What is longer than the limit of nginx. The parts of the probe are short, and pass.
       if (Number(request.headers['content-length'] ?? 0) > 1024 ** 2) {
@@ -276,7 +254,7 @@ describe('the test of a destination', () => {
       });
       return request.pipe(forwarded);
     });
-    const destination = openAt(`http://127.0.0.1:${await listen(proxy)}`, 6 * 1024 ** 2);
+    const destination = openAt(`http://127.0.0.1:${await listenInTest(proxy)}`, 6 * 1024 ** 2);
     const steps = await destination.test(AbortSignal.timeout(60_000));
     expect(steps.at(-1)).toMatchObject({ step: 'write', passed: false });
     expect(steps.at(-1)?.error).toContain(`this one has ${6 * 1024 ** 2} bytes. Raise that limit`);

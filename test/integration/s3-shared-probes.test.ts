@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { allTraits } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { SharedProbes } from '../../src/rows/destinations/shared-probes.ts';
@@ -19,6 +19,7 @@ import {
   partBytes,
 } from '../support/s3-destination.ts';
 import { until } from '../support/until.ts';
+import { inTest } from '../support/use-stage.ts';
 
 let store: OpenedStore;
 let sharedProbes: SharedProbes;
@@ -111,8 +112,7 @@ describe('the marker of a probe during a commit', () => {
 });
 
 it('a probe removes old markers of processes that died, and no young one', async () => {
-  const prefixed = await openStore({}, {}, { prefix: 'a/b' });
-  onTestFinished(() => prefixed.close());
+  const prefixed = await inTest(openStore({}, {}, { prefix: 'a/b' }));
   const { destination, server } = prefixed;
   const old = ['a/.sluice-test-old', 'a/b/.sluice-test-old', 'a/b/.sluice-tested'];
   for (const each of [...old, 'a/b/.sluice-test-young']) {

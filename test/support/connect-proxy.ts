@@ -1,6 +1,6 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
+import { listen } from './free-port.ts';
 
 /** A target that a proxy was asked for, and the login that came with it. */
 export interface AskedTarget {
@@ -30,13 +30,11 @@ export async function startConnectProxy(
     inner.on('error', () => socket.destroy());
     socket.on('error', () => inner.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     asked,
     port,
-    stop: async () => {
+    stop() {
       server.closeAllConnections();
       server.close();
     },

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import { listen } from './free-port.ts';
 
 /** Between two bytes. */
 const dripMs = 10;
@@ -23,10 +23,8 @@ export async function startDrippingServer(
       socket.once('close', () => clearInterval(timer));
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   return {
-    port: (server.address() as AddressInfo).port,
+    port: await listen(server),
     /** For each connection that it took: once that is closed. */
     closed,
     stop: () => {

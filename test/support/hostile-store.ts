@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Destination, DestinationContext } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
+import { listen, stopServer } from './free-port.ts';
 
 export interface HostileStore {
   readonly endpoint: string;
@@ -37,20 +37,14 @@ export async function startHostileStore(answer: Answer): Promise<HostileStore> {
       closedBytes += socket.bytesWritten;
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     endpoint: `http://127.0.0.1:${port}`,
     port,
     requests,
     sentBytes: () => [...sockets].reduce((sum, socket) => sum + socket.bytesWritten, closedBytes),
     openConnections: () => sockets.size,
-    async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    close: () => stopServer(server),
   };
 }
 

@@ -1,6 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listen, stopServer } from './free-port.ts';
 
 /** A request that a receiver of webhooks got. */
 export interface Received {
@@ -37,9 +36,7 @@ export async function startReceiver(first: Answering = 204): Promise<Receiver> {
     if (typeof answering === 'number') response.writeHead(answering).end();
     else answering(response, seen);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     url: `http://127.0.0.1:${port}/hooks/sluice`,
     endpoint: `127.0.0.1:${port}`,
@@ -47,10 +44,6 @@ export async function startReceiver(first: Answering = 204): Promise<Receiver> {
     answer(next) {
       answering = next;
     },
-    async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    close: () => stopServer(server),
   };
 }

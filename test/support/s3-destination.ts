@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
 import type {
   Destination,
   DestinationContext,
@@ -12,6 +10,7 @@ import { contextWith, options, owner, recordingJournal } from '../conformance/de
 import type { ActiveFault, Fault, FaultEffect } from './s3-server/faults.ts';
 import type { OperationName } from './s3-server/operations.ts';
 import { type S3Server, type S3ServerOptions, startS3Server } from './s3-server/server.ts';
+import { inTest, listenInTest } from './use-stage.ts';
 
 export const credentials = {
   accessKeyId: 'AKIACANARY0000000001',
@@ -78,16 +77,14 @@ export async function openStore(
 }
 
 /** A store whose end is that of the test. */
-export async function start(
+export function start(
   overrides: {
     readonly config?: Record<string, unknown>;
     readonly context?: Partial<DestinationContext>;
     readonly server?: Partial<S3ServerOptions>;
   } = {},
 ): Promise<OpenedStore> {
-  const store = await openStore(overrides.server, overrides.context, overrides.config);
-  onTestFinished(() => store.close());
-  return store;
+  return inTest(openStore(overrides.server, overrides.context, overrides.config));
 }
 
 /** Writes one whole file. */
@@ -99,16 +96,45 @@ export async function upload({ destination }: OpenedStore, bytes: Uint8Array, ke
 }
 
 /** A server that gives the answers of the test, which no correct store gives. @returns its port */
-export async function serve(answer: RequestListener): Promise<number> {
+export function serve(answer: RequestListener): Promise<number> {
   const server = createServer((request, response) => {
     request.resume().on('end', () => answer(request, response));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
+  return listenInTest(server);
 }
 
 export const twoParts = randomBytes(Math.round(1.4 * partBytes));
+
+interface StsAnswer {
+  readonly status: number;
+  readonly xml: string;
+  readonly date?: string;
+}
+
+/** Speaks as much of STS as AssumeRole needs. */
+export async function startSts(answer: (signedAt: string) => StsAnswer) {
+  const calls: URLSearchParams[] = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request.setEncoding('utf8')) body += chunk;
+    calls.push(new URLSearchParams(body));
+    const { status, xml, date } = answer(String(request.headers['x-amz-date']));
+    response.writeHead(status, { 'content-type': 'text/xml', ...(date && { date }) }).end(xml);
+  });
+  return { calls, endpoint: `http://127.0.0.1:${await listenInTest(server)}` };
+}
+
+interface IssuedKeys {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken: string;
+}
+
+/** What STS answers about a role that may be assumed. */
+export const assumed = (keys: IssuedKeys, expiration = '2999-01-01T00:00:00Z'): StsAnswer => ({
+  status: 200,
+  xml: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+    <AccessKeyId>${keys.accessKeyId}</AccessKeyId><SecretAccessKey>${keys.secretAccessKey}</SecretAccessKey>
+    <SessionToken>${keys.sessionToken}</SessionToken><Expiration>${expiration}</Expiration>
+    </Credentials></AssumeRoleResult></AssumeRoleResponse>`,
+});

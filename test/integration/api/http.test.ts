@@ -1,9 +1,10 @@
 import { connect } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startApiBeside, startApiUnderTest, useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';
 import { createKey } from '../../support/tenants.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const api = useApi();
 
@@ -203,8 +204,7 @@ const waiting = `select from pg_locks where not granted and relation = 'batch_ex
   and database = (select oid from pg_database where datname = current_database())`;
 
 test('behind a trusted proxy, links carry the address that the client used', async () => {
-  const api = await startApiUnderTest({ trustProxy: 1 });
-  onTestFinished(() => api.stop());
+  const api = await inTest(startApiUnderTest({ trustProxy: 1 }));
   await api.post(api.exports, exportBody());
   await api.post(api.exports, exportBody());
   const headers = { 'x-forwarded-host': 'sluice.example', 'x-forwarded-proto': 'https' };

@@ -1,9 +1,10 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const api = useApi();
 
@@ -90,8 +91,7 @@ test('a backfill is announced to the workers once they can see it', async () => 
     seen.push(found.then(({ length }) => length));
   };
   const doorbell = { runsWaiting() {}, backfillWaiting };
-  const ringing = await buildApi({ ...options, context: { ...options.context, doorbell } });
-  onTestFinished(() => ringing.close());
+  const ringing = await inTest(buildApi({ ...options, context: { ...options.context, doorbell } }));
   const answer = await ringing.inject({
     method: 'POST',
     url: api.exports,

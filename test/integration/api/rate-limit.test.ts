@@ -4,6 +4,7 @@ import { openDatabase } from '../../../src/state/store/database/database.ts';
 import { type ApiAnswer, createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const rateLimit = { perMinute: 50, perHour: 60 };
 
@@ -59,8 +60,7 @@ test('a key may send exactly its limit over all API processes, and then learns w
 });
 
 test('costly requests, large bodies and large pages count as several', async () => {
-  const api = await startApiUnderTest({ rateLimit: { perMinute: 40, perHour: 60 } });
-  onTestFinished(() => api.stop());
+  const api = await inTest(startApiUnderTest({ rateLimit: { perMinute: 40, perHour: 60 } }));
   const left = async (answering: Promise<ApiAnswer>) => {
     const { headers } = await answering;
     return Number(headers.get('ratelimit-remaining'));
@@ -92,8 +92,7 @@ test('costly requests, large bodies and large pages count as several', async () 
 });
 
 test('a request that costs more than a window gets the whole window', async () => {
-  const api = await startApiUnderTest({ rateLimit: { perMinute: 5, perHour: 60 } });
-  onTestFinished(() => api.stop());
+  const api = await inTest(startApiUnderTest({ rateLimit: { perMinute: 5, perHour: 60 } }));
   const path = `${api.exports}/00000000-0000-0000-0000-000000000000/preview`;
   expect((await api.get(path)).status).toBe(404);
   expect((await api.get(path)).status).toBe(429);

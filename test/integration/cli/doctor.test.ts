@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { SMTPServer } from 'smtp-server';
@@ -16,6 +15,8 @@ import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { documentedAcl, startRedisWithAcl } from '../../support/redis-acl.ts';
 import { startS3Server } from '../../support/s3-server/server.ts';
 import { createKey } from '../../support/tenants.ts';
+import { assumed, startSts } from '../../support/s3-destination.ts';
+import { inTest, listenInTest } from '../../support/use-stage.ts';
 
 const api = useApi();
 
@@ -32,9 +33,6 @@ async function doctor(env: Readonly<Record<string, string>>) {
   return { code, err, checks, of };
 }
 
-const listen = async (server: { listen(port: number, host: string, done: () => void): unknown }) =>
-  new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-
 /** A mail server at which `canary` is the password of everyone. @returns its port */
 async function startMailServer(): Promise<number> {
   const mail = new SMTPServer({
@@ -45,15 +43,11 @@ async function startMailServer(): Promise<number> {
       else callback(new Error('who are\nyou?'));
     },
   });
-  await listen(mail);
-  onTestFinished(() => new Promise<void>((resolve) => mail.close(resolve)));
-  return (mail.server.address() as AddressInfo).port;
+  return listenInTest(mail.server);
 }
 
 test('a mail server must accept the login, not only the connection', async () => {
-  const silent = createServer();
-  await listen(silent);
-  onTestFinished(() => void silent.close());
+  const silent = await listenInTest(createServer());
   const find = async (url: string, sender: object = { MAIL_FROM: 'sluice@example.com' }) => {
     const { of } = await doctor({ DATABASE_URL: api.databaseUrl, SMTP_URL: url, ...sender });
     return of('mail');
@@ -66,7 +60,7 @@ test('a mail server must accept the login, not only the connection', async () =>
     detail: expect.stringMatching(/^SMTP_URL: refused: .*who are.*Correct the address, the user/),
   });
   expect(refused?.detail).not.toContain('wrong-canary');
-  expect(await find(`smtp://127.0.0.1:${(silent.address() as AddressInfo).port}`)).toMatchObject({
+  expect(await find(`smtp://127.0.0.1:${silent}`)).toMatchObject({
     result: 'failed',
     detail: expect.stringMatching(/^SMTP_URL: unreachable: /),
   });
@@ -77,31 +71,24 @@ test('a mail server must accept the login, not only the connection', async () =>
 }, 60_000);
 
 test('buckets, roles and the mail server are tried through the proxy', async () => {
-  const issued = { accessKeyId: 'ASIACANARY0000000001', secretAccessKey: 'issued-canary' };
-  const store = await startS3Server({ buckets: ['exports'], credentials: issued });
-  const sts = createHttpServer((_request, response) => {
-    response
-      .writeHead(200, { 'content-type': 'text/xml' })
-      .end(`<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
-      <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
-      <Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`);
-  });
-  await listen(sts);
+  const issued = {
+    accessKeyId: 'ASIACANARY0000000001',
+    secretAccessKey: 'issued-canary',
+    sessionToken: 'session-canary',
+  };
+  const store = await inTest(startS3Server({ buckets: ['exports'], credentials: issued }));
+  const sts = await startSts(() => assumed(issued));
   const known: Record<string, number> = {
     's3.invalid:9000': store.port,
-    'sts.invalid:80': (sts.address() as AddressInfo).port,
+    'sts.invalid:80': Number(new URL(sts.endpoint).port),
     'mail.invalid:25': await startMailServer(),
   };
-  const proxy = await startConnectProxy((target, login) => {
+  const starting = startConnectProxy((target, login) => {
     if (login !== `Basic ${Buffer.from('me:s3cret').toString('base64')}`) return { refused: 407 };
     return known[target] ?? { refused: 403 };
   });
-  const own = await startApiUnderTest();
-  onTestFinished(async () => {
-    await Promise.all([own.stop(), store.close(), proxy.stop()]);
-    sts.closeAllConnections();
-    sts.close();
-  });
+  const proxy = await inTest(starting);
+  const own = await inTest(startApiUnderTest());
   const env = {
     ...{ DATABASE_URL: own.databaseUrl, STS_ENDPOINT: 'http://sts.invalid' },
     ...{ SMTP_URL: 'smtp://sluice:canary@mail.invalid:25', MAIL_FROM: 'sluice@example.com' },
@@ -114,8 +101,7 @@ test('buckets, roles and the mail server are tried through the proxy', async () 
       role_arn: 'arn:aws:iam::123456789012:role/exports',
     }),
   });
-  const created = await own.post(`${own.project}/batch_exports/`, body);
-  expect(created.status, created.text).toBe(201);
+  await own.create(body);
   // The command has no key of this API.
   await own.sql`update batch_exports set destination_secrets = null,
             destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`;
@@ -129,14 +115,11 @@ test('buckets, roles and the mail server are tried through the proxy', async () 
 }, 60_000);
 
 test('it names the places, and the exports of a place, whose credentials were not tried', async () => {
-  const own = await startApiUnderTest();
-  onTestFinished(() => own.stop());
+  const own = await inTest(startApiUnderTest());
   const buckets = ['shared', 'shared', ...Array.from({ length: 11 }, (_, n) => `bucket-${n}`)];
   for (const bucket_name of buckets) {
     const destination = s3({ bucket_name, endpoint_url: 'http://127.0.0.1:1' });
-    const body = exportBody({ name: `to ${bucket_name}`, destination });
-    const created = await own.post(`${own.project}/batch_exports/`, body);
-    expect(created.status, created.text).toBe(201);
+    await own.create({ name: `to ${bucket_name}`, destination });
   }
   // The command has no key of this API.
   await own.sql`update batch_exports set destination_secrets = null,
@@ -190,8 +173,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
   expect((await doctor({ DATABASE_URL: missing.href })).of('database')?.detail).toBe(
     'DATABASE_URL: the database does not exist (3D000); create it, or correct the address.',
   );
-  const empty = await createEmptyDatabase();
-  onTestFinished(() => empty.drop());
+  const empty = await inTest(createEmptyDatabase());
   const unmigrated = await doctor({ DATABASE_URL: empty.url });
   expect(unmigrated.of('migrations')).toMatchObject({
     result: 'failed',
@@ -202,8 +184,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
 
 describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
   test('a right that its user lacks', async () => {
-    const redis = await startRedisWithAcl([...documentedAcl, '-info']);
-    onTestFinished(() => redis.stop());
+    const redis = await inTest(startRedisWithAcl([...documentedAcl, '-info']));
     const env = { DATABASE_URL: api.databaseUrl, REDIS_URL: redis.limitedUrl };
     expect((await doctor(env)).of('queue')).toEqual({
       check: 'queue',
@@ -213,8 +194,7 @@ describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
   });
 
   test('a policy that evicts jobs, and a Redis that is unreachable', async () => {
-    const redis = await startOwnRedis();
-    onTestFinished(() => redis.stop());
+    const redis = await inTest(startOwnRedis());
     const env = { DATABASE_URL: api.databaseUrl, REDIS_URL: redis.url };
     expect((await doctor(env)).of('queue')).toMatchObject({ result: 'ok' });
     const set = ['-p', String(redis.port), 'config', 'set', 'maxmemory-policy', 'allkeys-lru'];
@@ -269,15 +249,13 @@ test('the API at SLUICE_URL, from a machine without a database', async () => {
 });
 
 test('without a worker the doctor fails, because exports wait', async () => {
-  const own = await startApiUnderTest();
-  onTestFinished(() => own.stop());
+  const own = await inTest(startApiUnderTest());
   const workers = async () => {
     const found = (await doctor({ DATABASE_URL: own.databaseUrl })).of('workers');
     return `${found?.result}: ${found?.detail}`;
   };
   expect(await workers()).toBe('warning: No worker has reported in the last minute. Start two.');
-  const body = exportBody({ destination: { type: 'NoOp', config: {} } });
-  expect((await own.post(`${own.project}/batch_exports`, body)).status).toBe(201);
+  await own.create({ destination: { type: 'NoOp', config: {} } });
   expect(await workers()).toBe(
     'failed: No worker has reported in the last minute: 1 export waits. Start one.',
   );
@@ -289,8 +267,7 @@ test('without a worker the doctor fails, because exports wait', async () => {
 });
 
 test('a database that was restored from a dump is held', async () => {
-  const own = await startApiUnderTest();
-  onTestFinished(() => own.stop());
+  const own = await inTest(startApiUnderTest());
   const era = async () => (await doctor({ DATABASE_URL: own.databaseUrl })).of('era');
   expect(await era()).toMatchObject({ result: 'ok', detail: 'accepted' });
   await own.sql`update eras set system_identifier = '1'`;

@@ -1,12 +1,12 @@
-import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createServer, type RequestListener } from 'node:http';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { createKey } from '../../support/tenants.ts';
+import { inTest, listenInTest } from '../../support/use-stage.ts';
 
 let env: Record<string, string>;
 
@@ -21,30 +21,15 @@ const sluice = (args: readonly string[], changes: Partial<CliOptions> = {}) =>
 
 const create = async (changes = {}) => (await api.create(changes)).id;
 
-const servers: Server[] = [];
-afterEach(closeServers);
-
-async function closeServers(): Promise<void> {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
-}
-
 /** A server that is not Sluice. @returns its address */
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  servers.push(server);
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
+const serve = async (listener: RequestListener) =>
+  `http://127.0.0.1:${await listenInTest(createServer(listener))}`;
 
 describe('one line says what is wrong and what to do', () => {
   const list = ['exports', 'list'];
 
   test('a database that was never migrated', async () => {
-    const empty = await createEmptyDatabase();
-    onTestFinished(() => empty.drop());
+    const empty = await inTest(createEmptyDatabase());
     for (const verb of [
       ['keys', 'create', '--operator', '--scopes', '*', '--name', 'x'],
       ['verify'],

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import { SMTPServer } from 'smtp-server';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { findMailFault, openNotifications } from '../../../src/main/notifications.ts';
@@ -19,11 +18,12 @@ import {
   senderTo,
   skipWaits,
 } from '../../support/notified.ts';
+import { listen } from '../../support/free-port.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
 import { openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { inTest, listenInTest, useStage } from '../../support/use-stage.ts';
 
 interface Mail {
   readonly from: string;
@@ -70,9 +70,7 @@ beforeEach(async () => {
     },
   });
   server.on('error', () => {});
-  server.listen(0, '127.0.0.1');
-  await once(server.server, 'listening');
-  port = (server.server.address() as AddressInfo).port;
+  port = await listen(server.server);
 });
 afterEach(async () => {
   await couriers.closeAll();
@@ -166,10 +164,7 @@ describe('an e-mail', () => {
   it('names the certificate if this process does not trust it, and so does doctor', async () => {
     const { serverCertificate: cert, serverKey: key } = tlsFiles;
     const relay = new SMTPServer({ cert, key, authOptional: true });
-    relay.listen(0, '127.0.0.1');
-    await once(relay.server, 'listening');
-    const relayPort = (relay.server.address() as AddressInfo).port;
-    onTestFinished(() => new Promise<void>((resolve) => relay.close(resolve)));
+    const relayPort = await listenInTest(relay.server);
     const given = env(`smtp://127.0.0.1:${relayPort}`);
     const sender = senderTo([], { env: given });
     await createEmail(sender, ['oncall@example.com']);
@@ -211,18 +206,10 @@ describe('the recipients that the operator lists', () => {
 });
 
 describe('a mail server that never answers', () => {
-  let silent: Server;
-
-  beforeEach(async () => {
-    silent = createServer((socket) => socket.on('error', () => {}));
-    silent.listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-  });
-  afterEach(() => void silent.close());
-
   it('ends the attempt, and delays no webhook', async () => {
-    const receiver = await startReceiver();
-    const url = `smtp://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const receiver = await inTest(startReceiver());
+    const silent = createServer((socket) => socket.on('error', () => {}));
+    const url = `smtp://127.0.0.1:${await listenInTest(silent)}`;
     const sender = senderTo([receiver], { env: env(url), timeoutMs: 2_000 });
     for (const _ of Array(9)) await createEmail(sender, ['oncall@example.com']);
     await createWebhook(side, sender, receiver);
@@ -230,7 +217,6 @@ describe('a mail server that never answers', () => {
     await couriers.add(sender).collect();
     await until(() => receiver.received.length === 1, { timeoutMs: 1_500 });
     await until(() => couriers.outcomes.some(({ answer }) => answer === 'timeout'));
-    await receiver.close();
   });
 });
 

@@ -34,6 +34,7 @@ import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { openStore } from '../../support/s3-destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { dividing, useDividedBench } from '../../support/divided-events.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const columns = columnsOf({ n: 'int4', words: 'text', moment: 'timestamptz' });
 const interval = { start: Date.parse('2024-03-01T00:00Z'), end: Date.parse('2024-03-01T01:00Z') };
@@ -178,8 +179,7 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
 
 describe('the files of an interval at S3', () => {
   it('do not gather in memory: all but the first are sent when they end', async () => {
-    const store = await openStore();
-    onTestFinished(() => store.close());
+    const store = await inTest(openStore());
     const files = open({ destination: store.open(allTraits) }, { maxFileBytes: 1 });
     const count = 6;
     for (let file = 0; file < count; file += 1) await files.write(blockOf(file * 10, 10));
@@ -193,8 +193,7 @@ describe('the files of an interval at S3', () => {
   });
 
   it('of many partitions need the memory of a large run, before they are made', async () => {
-    const store = await openStore();
-    onTestFinished(() => store.close());
+    const store = await inTest(openStore());
     const taken: number[] = [];
     const destination = boundedDestination(store.open(), (bytes) => {
       taken.push(bytes);
@@ -213,8 +212,7 @@ describe('the files of an interval at S3', () => {
   });
 
   it('stop at once if a file cannot be sent', async () => {
-    const store = await openStore();
-    onTestFinished(() => store.close());
+    const store = await inTest(openStore());
     store.fault('UploadPart', { status: 403, code: 'AccessDenied' });
     const files = open({ destination: store.open() }, { maxFileBytes: 1 });
     await expect(async () => {

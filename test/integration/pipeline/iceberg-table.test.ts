@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
@@ -17,7 +17,7 @@ import {
   tableBelow,
 } from '../../support/interval-bench.ts';
 import { bucket, credentials, openStore } from '../../support/s3-destination.ts';
-import { useEach, useStage } from '../../support/use-stage.ts';
+import { inTest, useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
 const table = tableBelow(bucket, firstJob().exportId);
@@ -162,8 +162,7 @@ describe('an export with an Iceberg table', () => {
   it.each([{ ifNoneMatch: 'ignore' }, { ifMatch: 'refuse' }] as const)(
     'refuses a store without conditions: %j',
     async (quirks) => {
-      const weak = await openStore({ quirks });
-      onTestFinished(() => weak.close());
+      const weak = await inTest(openStore({ quirks }));
       await weak.destination.probe(new AbortController().signal);
       const refused = attempt(bench, weak.destination, tableJob());
       expect(await codeOf(refused.exported)).toBe('destination.invalid_config');
@@ -179,8 +178,7 @@ describe('an export with an Iceberg table', () => {
   ] as const)(
     'refuses a store that %s conditions though its probe said otherwise',
     async (_, ifNoneMatch, codes) => {
-      const liar = await openStore({ quirks: { ifNoneMatch } });
-      onTestFinished(() => liar.close());
+      const liar = await inTest(openStore({ quirks: { ifNoneMatch } }));
       let { traits } = store.destination;
       for (const [index, code] of codes.entries()) {
         const destination = liar.open(traits);

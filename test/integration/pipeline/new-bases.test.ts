@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -14,7 +14,7 @@ import { encodingOf, firstJob, openedBy, tableBelow } from '../../support/interv
 import { bucket, openStore } from '../../support/s3-destination.ts';
 import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
-import { useEach, useStage } from '../../support/use-stage.ts';
+import { inTest, useEach, useStage } from '../../support/use-stage.ts';
 
 const server = useStage(startOwnPostgres);
 const opened = useEach(openedBy.File);
@@ -260,8 +260,7 @@ it('refuses two rows with one key, and models check names them before', async ()
 });
 
 it('appends each element to an Iceberg table, whose newest rows by key are those of the source', async () => {
-  const store = await openStore();
-  onTestFinished(() => store.close());
+  const store = await inTest(openStore());
   await store.destination.probe(new AbortController().signal);
   const { exportId } = firstJob();
   const encoding = encodingOf({

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Element } from '../../../src/foundation/domain/element.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -18,6 +18,7 @@ import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-serve
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { chooseClients } from '../../support/stock-postgres.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const bin = chooseClients();
 const run = promisify(execFile);
@@ -40,8 +41,7 @@ const insert = (id: number) =>
 
 /** An export whose source can be moved to another address. */
 async function openMoving(model: Model) {
-  const opened = await openedBy.File();
-  onTestFinished(() => opened.close());
+  const opened = await inTest(openedBy.File());
   const sourceAt = (connectionString: string) =>
     createPostgresSource({ connectionString, plan: planModels([model]) });
   const side = new SequenceSide(sourceAt(server.adminUrl), opened.destination);

@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parseModelsFile } from '../../../src/foundation/config/models-file.ts';
 import { askClickHouse, hasClickHouse } from '../../support/clickhouse/ask.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const read = (page: string) =>
   readFileSync(path.resolve(import.meta.dirname, '../../../docs', page), 'utf8');
@@ -45,8 +46,7 @@ test('the view of DuckDB has the present rows', async () => {
 });
 
 test('the view of PostgreSQL has the present rows', async () => {
-  const database = await createEmptyDatabase();
-  onTestFinished(() => database.drop());
+  const database = await inTest(createEmptyDatabase());
   await database.pool.query(log);
   const { rows } = await database.pool.query(`select * from (${postgresView}) v order by id`);
   expect(rows.map(({ id, state }) => ({ id: Number(id), state }))).toEqual(wanted);

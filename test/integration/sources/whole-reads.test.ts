@@ -13,7 +13,7 @@ import {
 import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { inTest, useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const hourMs = 3_600_000;
@@ -213,8 +213,7 @@ describe('counts of rows', () => {
   });
 
   test('fewer rows are known from the start', async () => {
-    const snapshot = await open(few.team);
-    onTestFinished(() => snapshot.close());
+    const snapshot = await inTest(open(few.team));
     expect(snapshot.totalCount).toBe(few.rows);
     expect(await readAll(snapshot)).toBe(few.rows);
   });

@@ -1,6 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { afterAll, expect, it, onTestFinished, test } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
 import {
@@ -11,6 +10,7 @@ import {
 import { plannedOnce, prepared } from '../../../src/state/store/database/prepared.ts';
 import { findRunNeeds, takeRuns } from '../../../src/state/store/runs/outbox.ts';
 import { createTestDatabase } from '../../support/database.ts';
+import { listen } from '../../support/free-port.ts';
 import { openTestPool } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -149,10 +149,8 @@ async function startPooler(target: URL): Promise<{ url: string; close: () => voi
       socket.on('close', () => (socket === client ? upstream : client).destroy());
     }
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   const url = new URL(target);
-  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  url.host = `127.0.0.1:${await listen(server)}`;
   return { url: url.href, close: () => server.close() };
 }
 

@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
@@ -23,7 +23,7 @@ import { casesOf } from '../../support/nightly.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
-import { useEach } from '../../support/use-stage.ts';
+import { inTest, useEach } from '../../support/use-stage.ts';
 
 const side = useEach(openRunSide);
 let root: string;
@@ -170,8 +170,9 @@ it.each(
 
 it('a source that ends in the middle delivers nothing, and one that is slow all', async () => {
   const url = new URL(side.adminUrl);
-  const proxy = await startTcpProxy({ target: { host: url.hostname, port: Number(url.port) } });
-  onTestFinished(() => proxy.close());
+  const proxy = await inTest(
+    startTcpProxy({ target: { host: url.hostname, port: Number(url.port) } }),
+  );
   url.port = String(proxy.port);
   sourceUrl = url.href;
   const { id } = await createSequence();

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { expect, it, onTestFinished, test } from 'vitest';
+import { expect, it, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { HandlerOptions } from '../../../src/service/worker/options.ts';
 import { createSweep } from '../../../src/service/worker/sweep.ts';
@@ -14,6 +14,7 @@ import { createTenant } from '../../support/tenants.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
 import { projectRoot } from '../../support/processes.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const side = useRunSide({ retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
 const { work } = attemptsOf(side);
@@ -73,8 +74,7 @@ it('heals, advances and dispatches for all, although exports of one tenant are b
 });
 
 test('organizations take turns with sample jobs, and one does not wait for a long job of another', async () => {
-  const api = await startApiUnderTest();
-  onTestFinished(() => api.stop());
+  const api = await inTest(startApiUnderTest());
   const other = await createTenant(api.db);
   const start = async (key: string, team: number, count: number) => {
     const client = api.withKey(key);
