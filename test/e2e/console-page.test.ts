@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
       site.s3.objects(pageBucket).filter((object) => object.key.endsWith('.jsonl.gz'));
     expect(files().filter(({ key: name }) => name.includes('.v'))).toEqual([]);
     await page.getByRole('button', { name: 'Export again and drop missing rows' }).click();
-    const lacks = `Delivered rows: ${rowsAnHour}. Rows in the new files: 1. Delivered rows that are missing there: ${rowsAnHour - 1}.`;
+    const lacks = `${rowsAnHour} rows are delivered, 1 rows are in the new files, and ${rowsAnHour - 1} delivered rows are missing`;
     await dialog.getByText(lacks).waitFor();
     await dialog.getByRole('button', { name: 'Remove them' }).click();
     const made = () => files().filter(({ key: name }) => name.includes('.v')).length;

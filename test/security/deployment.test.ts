@@ -46,9 +46,10 @@ test('without its S3 server the quickstart says what to install', () => {
   const folder = folderOfTest();
   const built = JSON.stringify(path.join(root, 'dist/clients/quickstart/local-s3.js'));
   const at = JSON.stringify(folder);
-  const program = `import { placeLocalS3, startLocalS3 } from ${built};
-    await placeLocalS3(${at});
-    await startLocalS3(${at}).catch((error) => console.log(error.name, error.message));`;
+  const program = `import { openQuickstartS3, placeQuickstartS3 } from ${built};
+    const config = { SLUICE_DATA_DIR: ${at} };
+    await placeQuickstartS3(config);
+    await openQuickstartS3(config).catch((error) => console.log(error.name, error.message));`;
   const { stdout } = spawnSync(
     process.execPath,
     ['--import', withoutFauxqs, '--input-type=module', '--eval', program],

@@ -22,13 +22,11 @@ export async function confirm({ ask }: Terminal, question: string, yes: boolean)
   if (!/^y(es)?$/i.test(answer.trim())) throw new CliError('Nothing was changed.');
 }
 
-/** A line per field. */
 export function recordLines(record: object): readonly string[] {
   const rows = Object.entries(record).map(([name, value]) => [name, show(value)]);
   return tableLines(['', ''], rows, uncoloured).slice(1);
 }
 
-/** A table of records with the same fields. */
 export function recordsLines(records: readonly object[]): readonly string[] {
   const [first] = records;
   if (!first) return ['none'];

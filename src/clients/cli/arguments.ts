@@ -26,7 +26,6 @@ export function collectProjectIds(text: string, ids: readonly number[] = []): nu
   return [...ids, readProjectId(text)];
 }
 
-/** Values separated by commas, at least one. */
 export function readList(text: string): string[] {
   const items = text
     .split(',')
@@ -52,7 +51,6 @@ export function readWholeNumber(text: string): number {
   return value;
 }
 
-/** The number of items that are listed. */
 export function readCount(text: string): number {
   const value = readWholeNumber(text);
   if (value === 0) throw new InvalidArgumentError('It must be at least 1.');

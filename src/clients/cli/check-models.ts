@@ -7,7 +7,6 @@ import { addressNamesOf, findOfferedModels, loadModels, primaryUrlOf } from '../
 
 export interface CheckedModel extends ModelReport {
   readonly model: string;
-  /** The modes that its exports can have. */
   readonly modes: readonly ExportMode[];
 }
 

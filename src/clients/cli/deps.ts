@@ -8,13 +8,11 @@ export interface Terminal {
   /** Writes to standard error, as it is. */
   err(text: string): void;
   readonly env: Environment;
-  /** True if standard output is a terminal. */
   readonly isTerminal: boolean;
   /** True if standard error is a terminal: only there a progress bar is drawn. */
   readonly drawsProgress: boolean;
   /** Asks a person; null if standard input is no terminal. */
   readonly ask: ((question: string) => Promise<string>) | null;
-  /** All of standard input. */
   readInput(): Promise<string>;
   /** Aborted by Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal;
@@ -49,7 +47,6 @@ const misuseCodes: readonly string[] = [
 export const isMisuse = ({ code }: { readonly code: string | null }): boolean =>
   code !== null && misuseCodes.includes(code);
 
-/** A failure with a message for the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;

@@ -1,45 +1,43 @@
-import type { Command } from 'commander';
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
-import type { Examined } from './examined.ts';
+import { openApi } from './api/open-api.ts';
+import { here, type Verbs } from './api/verb.ts';
 import { type CliDeps, CliError, exitCodes } from './deps.ts';
+import type { Examined } from './examine-destinations.ts';
+import { tableLines } from './text.ts';
 
-interface Options {
-  readonly json?: boolean;
-  readonly installation?: boolean;
-}
+const colours = { ok: 'green', warning: 'yellow', failed: 'red' } as const;
 
 /** `sluice doctor`: what an operator checks first. */
-export function registerDoctor(program: Command, deps: CliDeps): void {
-  program
-    .command('doctor')
-    .description(
+export const doctorVerb: Verbs = {
+  doctor: here<readonly Examined[]>({
+    about:
       'check the database, migrations, queue, clocks, era, models, mail server and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
-    )
-    .option(
-      '--installation',
-      'only what the operator must fix fails: what a customer must fix at a destination is a warning',
-    )
-    .option('--json', 'print JSON')
-    .action((options: Options) => doctor(deps, options));
-}
-
-async function doctor(deps: CliDeps, { json, installation = false }: Options): Promise<void> {
-  const { paintFor, tableLines } = await import('./text.ts');
-  const all = [...(await examineHere(deps, installation)), ...(await examineApi(deps))];
-  if (json) deps.print(JSON.stringify(all));
-  else {
-    const colours = { ok: 'green', warning: 'yellow', failed: 'red' } as const;
-    const rows = all.map(({ check, result, detail }) => [
-      check,
-      { text: result, colour: colours[result] },
-      detail,
-    ]);
-    const lines = tableLines(['CHECK', 'RESULT', ''], rows, paintFor(deps.terminal));
-    for (const line of lines) deps.print(line);
-  }
-  const faults = all.filter(({ result }) => result === 'failed').length;
-  if (faults > 0) throw new CliError(`${faults} of ${all.length} checks failed.`);
-}
+    flags: {
+      installation: [
+        '--installation',
+        'only what the operator must fix fails: what a customer must fix at a destination is a warning',
+      ],
+    },
+    run: async ({ deps, given }) => [
+      ...(await examineHere(deps, given.installation === true)),
+      ...(await examineApi(deps)),
+    ],
+    lines: (all, { paint }) =>
+      tableLines(
+        ['CHECK', 'RESULT', ''],
+        all.map(({ check, result, detail }) => [
+          check,
+          { text: result, colour: colours[result] },
+          detail,
+        ]),
+        paint,
+      ),
+    failure(all) {
+      const faults = all.filter(({ result }) => result === 'failed').length;
+      return faults === 0 ? null : `${faults} of ${all.length} checks failed.`;
+    },
+  }),
+};
 
 async function examineHere(deps: CliDeps, onlyInstallation: boolean): Promise<readonly Examined[]> {
   const { readConfig } = await import('../../foundation/config/config.ts');
@@ -47,7 +45,7 @@ async function examineHere(deps: CliDeps, onlyInstallation: boolean): Promise<re
   try {
     const url = await deps.findDatabase();
     const { examineInstallation } = await import('./examine.ts');
-    const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+    const { allowQuickstartS3 } = await import('../quickstart/local-s3.ts');
     return await examineInstallation(await allowQuickstartS3(config), url, onlyInstallation);
   } catch (error) {
     // On a machine without a database there is the API to check.
@@ -63,7 +61,6 @@ async function examineHere(deps: CliDeps, onlyInstallation: boolean): Promise<re
 async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
   const { url, key } = readClientSettings(deps.terminal.env);
   if (url === null) return [];
-  const { openApi } = await import('./api/open-api.ts');
   const examined: Examined[] = [];
   const attempt = async (check: string, look: () => Promise<Omit<Examined, 'check'>>) => {
     const result = await look().catch((error: unknown) => {

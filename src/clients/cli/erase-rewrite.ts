@@ -7,11 +7,8 @@ import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/inter
 import { type CliDeps, CliError } from './deps.ts';
 import { plain, plural } from './text.ts';
 
-/** The result of a search. */
 export interface Found {
-  /** Intervals whose current files have the value. */
   readonly found: readonly SearchedInterval[];
-  /** Intervals about which it is not sure. */
   readonly doubtful: readonly DataInterval[];
   /** All current files of the intervals that were named. */
   readonly files: ReadonlySet<string>;
@@ -26,9 +23,7 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   readonly erased: ErasedValue;
   /** The number of such rows that the source has for an interval now; a text says why that is not known. */
   countInSource(interval: DataInterval): Promise<number | string>;
-  /** Says nothing of progress. */
   readonly isQuiet: boolean;
-  /** For all runs together. */
   readonly timeoutMs: number;
   /** Only intervals that start then or later; null: all. */
   readonly since: Instant | null;
@@ -44,7 +39,6 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
 export interface Rewritten {
   /** Intervals that had the value, and have not any more, oldest first. */
   readonly intervals: readonly DataInterval[];
-  /** Intervals that could not be searched. */
   readonly doubtful: readonly DataInterval[];
   /** Intervals that may have files of a commit that was never recorded. */
   readonly unrecorded: readonly DataInterval[];

@@ -79,7 +79,6 @@ export function register(program: Command, deps: CliDeps): void {
 
 type Work = (search: OpenSearch, wanted: ErasedValue, db: Database, id: string) => Promise<void>;
 
-/** The options for one of the exports. */
 const ofExport = <O extends Options>(options: O, id: string) => ({ ...options, export: id });
 
 /** Does `work` for the export, or for each export of the organization: then a failure of one does not stop the others. */
@@ -140,7 +139,7 @@ async function search(
   const { findSourceUrl } = await import('../../main/models.ts');
   const { searchExport } = await import('../../main/verify.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
-  const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+  const { allowQuickstartS3 } = await import('../quickstart/local-s3.ts');
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));
   const done = await searchExport(
     config,

@@ -10,7 +10,7 @@ import { checkServer, ServerError } from '../../state/store/database/check-serve
 import { type Database, openDatabase, openQueuePool } from '../../state/store/database/database.ts';
 import { findSigningKey } from '../../state/store/database/signing-keys.ts';
 import { findHold } from '../../state/store/database/eras.ts';
-import { checkSchema, SchemaError } from '../../state/store/database/migrate.ts';
+import { checkSchema } from '../../state/store/database/migrate.ts';
 import {
   alterRoleSql,
   isComplete,
@@ -26,8 +26,13 @@ import { checkModels } from './check-models.ts';
 import { findTemporaryFault } from '../../main/check-folders.ts';
 import { findTightLimits } from '../../main/connections.ts';
 import { openSecretBox } from '../../main/encryption-keys.ts';
-import { type Examined, failed, ok, reasonOf } from './examined.ts';
-import { examineDestinations } from './examine-destinations.ts';
+import {
+  type Examined,
+  examineDestinations,
+  failed,
+  ok,
+  reasonOf,
+} from './examine-destinations.ts';
 import { findOfferedModels, findSourceUrl, loadModels } from '../../main/models.ts';
 import { findMailFault } from '../../main/notifications.ts';
 
@@ -80,6 +85,10 @@ export async function examineInstallation(
   }
 }
 
+/** A check; if it fails with an error, that is its finding. */
+const attempt = (check: string, look: () => Promise<Examined>): Promise<Examined> =>
+  look().catch((error: unknown) => failed(check, reasonOf(error)));
+
 async function examineDatabase(url: string, address: string): Promise<Examined> {
   try {
     const version = `PostgreSQL ${await checkServer(url)}`;
@@ -106,15 +115,11 @@ async function examineDatabase(url: string, address: string): Promise<Examined> 
   }
 }
 
-async function examineSchema(url: string): Promise<Examined> {
-  try {
+const examineSchema = (url: string): Promise<Examined> =>
+  attempt('migrations', async () => {
     await checkSchema(url);
     return ok('migrations', 'up to date');
-  } catch (error) {
-    if (!(error instanceof SchemaError)) return failed('migrations', reasonOf(error));
-    return failed('migrations', error.message);
-  }
-}
+  });
 
 /** Without the private part of the newest key nothing is delivered. */
 async function examineSigning(config: Config, db: Database): Promise<Examined> {
@@ -128,14 +133,11 @@ async function examineSigning(config: Config, db: Database): Promise<Examined> {
 }
 
 /** After a restore no run starts until an operator has accepted what is in the buckets. */
-async function examineEra(db: Database): Promise<Examined> {
-  try {
+const examineEra = (db: Database): Promise<Examined> =>
+  attempt('era', async () => {
     const hold = await findHold(db);
     return hold === null ? ok('era', 'accepted') : failed('era', hold);
-  } catch (error) {
-    return failed('era', reasonOf(error));
-  }
-}
+  });
 
 async function examineQueue(config: Config, url: string): Promise<Examined> {
   const { REDIS_URL: address } = config;
@@ -228,8 +230,8 @@ async function examineMail(config: Config): Promise<readonly Examined[]> {
   return [fault === null ? ok('mail', 'the server accepts the login') : failed('mail', fault)];
 }
 
-async function examineWorkers(db: Database): Promise<Examined> {
-  try {
+const examineWorkers = (db: Database): Promise<Examined> =>
+  attempt('workers', async () => {
     const { workers, exports } = await countWorkersAndExports(db);
     if (workers > 0) return ok('workers', `${workers} reported in the last minute`);
     const none = 'No worker has reported in the last minute';
@@ -239,16 +241,13 @@ async function examineWorkers(db: Database): Promise<Examined> {
           'workers',
           `${none}: ${counted(exports, 'export')} ${exports === 1 ? 'waits' : 'wait'}. Start one.`,
         );
-  } catch (error) {
-    return failed('workers', reasonOf(error));
-  }
-}
+  });
 
 const shownWork = 5;
 
 /** Work that no process does any more, because processes died during it. */
-async function examineSetAside(db: Database): Promise<Examined> {
-  try {
+const examineSetAside = (db: Database): Promise<Examined> =>
+  attempt('work', async () => {
     const setAsideWork = await listWorkSetAside(db, shownWork + 1);
     if (setAsideWork.length === 0) return ok('work', 'none is set aside');
     const shown = setAsideWork.slice(0, shownWork).map(({ kind, id }) => `${kind} of ${id}`);
@@ -257,10 +256,7 @@ async function examineSetAside(db: Database): Promise<Examined> {
       `Workers died repeatedly during ${shown.join(', ')}${more} (\`sluice work list\`), so no worker does it any more. ` +
       'Find the cause in the logs of the workers and fix it. Then run `sluice work retry`.';
     return { check: 'work', result: 'warning', detail };
-  } catch (error) {
-    return failed('work', reasonOf(error));
-  }
-}
+  });
 
 /** The findings of `findTightLimits`. */
 async function examineConnections(

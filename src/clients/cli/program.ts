@@ -9,7 +9,7 @@ import { taskVerbs } from './api/task-verbs.ts';
 import { tenantVerbs } from './api/tenant-verbs.ts';
 import { registerVerbs } from './api/verb.ts';
 import { type CliDeps, misused } from './deps.ts';
-import { registerDoctor } from './doctor.ts';
+import { doctorVerb } from './doctor.ts';
 import { register as registerErase } from './erase.ts';
 import { hostVerbs, withFirstKey } from './host-verbs.ts';
 import { register as registerQuickstart } from './quickstart.ts';
@@ -66,7 +66,7 @@ export function createProgram(deps: CliDeps, version: string): Command {
       );
     });
   program.commandsGroup(groups.here);
-  registerDoctor(program, deps);
+  registerVerbs(program, deps, commands, doctorVerb);
   registerQuickstart(program, deps);
   registerVerbs(program, deps, commands, hostVerbs);
   registerVerify(program, deps);

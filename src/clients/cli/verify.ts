@@ -42,7 +42,7 @@ export function register(program: Command, deps: CliDeps): void {
 async function verify(deps: CliDeps, options: Options): Promise<void> {
   const { verifyInstallation } = await import('../../main/verify.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
-  const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+  const { allowQuickstartS3 } = await import('../quickstart/local-s3.ts');
   const { findSourceUrl } = await import('../../main/models.ts');
   const { createProgress } = await import('./api/progress.ts');
   const { json = false, strict = false, problems = false } = options;

@@ -17,12 +17,15 @@ export class ApiFailure extends Error {
     this.problems = problems;
     this.requestId = requestId;
   }
+
+  with(problems: readonly Problem[]): ApiFailure {
+    return new ApiFailure(this.status, problems, this.requestId);
+  }
 }
 
 /** The maximum wait of the page for an answer. A test of a destination or a preview takes longer than a read of our tables. */
 const patienceMs = { read: 30_000, change: 90_000 };
 
-/** An address with its path and its query; what is null or empty is left out. */
 function addressOf(path: string, project: string, given: object): string {
   const values = new Map<string, unknown>(Object.entries(given));
   const take = (name: string) => {
@@ -145,7 +148,6 @@ export function connectApi(key: string, project: string, onRefused: () => void) 
 
 export type Api = ReturnType<typeof connectApi>;
 
-/** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
 }

@@ -1,21 +1,18 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Me, Scope } from './api-types.ts';
-import { connectApi } from './api.ts';
-import { ConsoleContext, useApiDescription } from './console-context.ts';
+import { ConsoleContext, useApi, useResource } from './use-api.ts';
 import { OperatorApp } from './operator/operator-app.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
-import { EditExportPage, NewExportPage } from './pages/new-export-page.tsx';
-import { NotificationsPage } from './pages/notifications-page.tsx';
+import { EditExportPage, NewExportPage } from './pages/edit-page.tsx';
+import { NotificationsPage } from './parts/target-list.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
-import { Boundary } from './parts/boundary.tsx';
-import { Failure, Loading } from './parts/notice.tsx';
-import { ServiceBanner } from './parts/service-banner.tsx';
+import { Boundary, Failure, Loading } from './parts/notice.tsx';
+import { ServiceBanner, TopBar } from './parts/top-bar.tsx';
 import { Toasts } from './parts/toasts.tsx';
-import { TopBar } from './parts/top-bar.tsx';
 import { repeatKeys } from './repeat-keys.ts';
 import { hrefOf, type Route } from './route.ts';
 import {
@@ -26,14 +23,11 @@ import {
   shareSession,
   storeSession,
 } from './session.ts';
-import { useFocusOnPage } from './use-focus-on-page.ts';
-import { useResource } from './use-resource.ts';
-import { useRoute } from './use-route.ts';
+import { useFocusOnPage, useRoute } from './use-route.ts';
 
 /** Time in which another tab answers with its session. Until then a new tab shows no form that would vanish at once. */
 const answerMs = 200;
 
-/** The whole page: sign-in, then the page of the address. */
 export function App() {
   const [session, setSession] = useState(readSession);
   const [farewell, setFarewell] = useState('');
@@ -96,11 +90,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     if (project !== session.project) onChange({ key, project });
   }, [key, project, session.project, onChange]);
   useFocusOnPage(nameOf(route));
-  const api = useMemo(
-    () => connectApi(key, project, () => onSignOut('The API key is no longer accepted.')),
-    [key, project, onSignOut],
-  );
-  const description = useApiDescription(api);
+  const api = useApi(key, project, onSignOut);
   const me = useResource({
     key: 'me',
     load: (signal) => api.get('/api/me', {}, signal),
@@ -108,10 +98,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   });
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
-  const context = useMemo(
-    () => ({ api, ...description, me: me.data, granted, may }),
-    [api, description, me.data, granted, may],
-  );
+  const context = useMemo(() => ({ api, me: me.data, granted, may }), [api, me.data, granted, may]);
   return (
     <ConsoleContext value={context}>
       <TopBar
@@ -153,7 +140,6 @@ interface SectionsProps {
   readonly may: (scope: Scope) => boolean;
 }
 
-/** Links to the parts of the page that the key may read. */
 function Sections({ route, may }: SectionsProps) {
   const shown = sections.filter(([, scope]) => may(scope));
   if (shown.length < 2) return null;
@@ -206,7 +192,6 @@ function Page({ route, project }: { readonly route: Route; readonly project: str
 interface Props {
   /** Null until the API has answered. */
   readonly me: Me | null;
-  /** The id of the open project. */
   readonly project: string;
 }
 

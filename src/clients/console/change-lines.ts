@@ -5,9 +5,7 @@ import { isRecord } from './json.ts';
 export interface ChangeLine {
   /** The name of the field; of the destination, that of its setting. */
   readonly field: string;
-  /** Null: it was not set. */
   readonly before: string | null;
-  /** Null: it is not set any longer. */
   readonly after: string | null;
   /** A secret: its values are not shown, only that it changed. */
   readonly isSecret: boolean;
@@ -15,7 +13,6 @@ export interface ChangeLine {
 
 type Change = Activity['changes'][number];
 
-/** The meaning of a mask of the API. */
 const masked = '********';
 
 /** The changes of an activity, one line per setting: those of a destination are compared one by one. */

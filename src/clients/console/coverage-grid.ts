@@ -42,7 +42,6 @@ export interface GridRow {
   readonly cells: readonly Cell[];
 }
 
-/** The size of an export's grid, and of its cells. */
 export interface GridShape {
   readonly cellMs: number;
   readonly columns: readonly string[];
@@ -79,7 +78,6 @@ export function pageBounds({ cellMs, columns, rows }: GridShape, page: number, n
   return { start: Math.max(0, end - rows * rowMs), end };
 }
 
-/** The rows of a page, the newest first. */
 export function gridRows(
   { cellMs, columns }: GridShape,
   { start, end }: { readonly start: number; readonly end: number },

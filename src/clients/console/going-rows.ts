@@ -1,7 +1,6 @@
 import type { Backfill, BackfillPreview } from './api-types.ts';
 import { formatCount, plural } from './numbers.ts';
 
-/** The rows of all intervals of a preview. */
 export type Totals = BackfillPreview['totals'];
 
 /** The fate of the delivered rows of a backfill's intervals, in one or two sentences. */
@@ -23,15 +22,4 @@ export function describeGoing(
   return missingRows === 'drop'
     ? `${start} ${count} will be removed.`
     : `${start} ${count} would go, so the runs of these intervals fail and their files stay.`;
-}
-
-/** The numbers that an error `source.rows_missing` names of its interval: `Delivered rows: 1,000. …`; null if it names none. */
-export function describeMissing(text: string): string | null {
-  const numbers = /(\d+) rows are delivered, (\d+) rows are in the new files, and (\d+) delivered/;
-  const [, delivered, made, missing] = numbers.exec(text) ?? [];
-  if (missing === undefined) return null;
-  const [before, after, gone] = [delivered, made, missing].map((digits) =>
-    formatCount(Number(digits)),
-  );
-  return `Delivered rows: ${before}. Rows in the new files: ${after}. Delivered rows that are missing there: ${gone}.`;
 }

@@ -1,7 +1,6 @@
 import type { Problem } from './api-types.ts';
 import { isRecord } from './json.ts';
 
-/** The problems of an error answer, and its request id. */
 export interface ErrorAnswer {
   readonly problems: readonly Problem[];
   readonly requestId: string | null;

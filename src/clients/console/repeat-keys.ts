@@ -1,4 +1,3 @@
-/** A key for a change that may be sent again. */
 export interface RepeatKey {
   readonly key: string;
   /** To be called once the answer is there. */

@@ -30,7 +30,6 @@ export function projectOf(hash: string): string | null {
   return projectPrefix.exec(hash)?.[1] ?? null;
 }
 
-/** An address without its query. */
 export function pathIn(hash: string): string {
   return hash.split('?', 1)[0] ?? '';
 }

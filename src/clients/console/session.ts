@@ -57,7 +57,6 @@ export function shareSession(session: Session, onSignOut: () => void): () => voi
   return () => channel.removeEventListener('message', answer);
 }
 
-/** Signs the other tabs out. */
 export function signOutOthers(): void {
   channel.postMessage('sign-out');
 }

@@ -10,7 +10,6 @@ export interface TimeFormat {
   interval(startIso: string | null, endIso: string, nowMs: number): string;
   /** `moment` with seconds. */
   stamp(iso: string, nowMs: number): string;
-  /** The value of a `datetime-local` input. */
   inputValue(iso: string): string;
 }
 

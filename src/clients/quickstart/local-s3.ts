@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import type { Config } from '../../foundation/config/config.ts';
 import { tryPort } from '../../state/embedded-postgres/server-process.ts';
 import { StartError } from '../../main/wait-for-database.ts';
 import { makeFolder } from '../../state/embedded-postgres/make-folder.ts';
@@ -23,68 +24,65 @@ const host = '127.0.0.1';
 /** Below the ports of outgoing connections, which can be taken at any time. */
 const ports = { from: 20_000, count: 10_000 };
 
-const portFileOf = (folder: string): string => join(folder, 'port');
+/** The part of the data folder that has the S3. */
+const folderOf = (config: Config): string => join(config.SLUICE_DATA_DIR, 's3');
+const portFileOf = (config: Config): string => join(folderOf(config), 'port');
 
-/** The address of the local S3 of this folder, running or not; null if it has none yet. */
-export async function findLocalS3(folder: string): Promise<string | null> {
-  const port = Number(await readFile(portFileOf(folder), 'utf8').catch(() => '0'));
+/** The address of the quickstart's S3, running or not; null if it has none yet. */
+async function findAddress(config: Config): Promise<string | null> {
+  const port = Number(await readFile(portFileOf(config), 'utf8').catch(() => '0'));
   return port > 0 ? `http://${host}:${port}` : null;
 }
 
-/** Gives the local S3 of this folder a permanent address, because exports name it. */
-export async function placeLocalS3(folder: string): Promise<void> {
-  if ((await findLocalS3(folder)) !== null) return;
-  await makeFolder(folder);
+/** Gives the quickstart's S3 a permanent address, because exports name it. */
+export async function placeQuickstartS3(config: Config): Promise<void> {
+  if ((await findAddress(config)) !== null) return;
+  await makeFolder(folderOf(config));
   let port = ports.from + (process.pid % ports.count);
   while ((await tryPort(port)) === null) port += 1;
-  await writeFile(portFileOf(folder), String(port));
+  await writeFile(portFileOf(config), String(port));
+}
+
+/** Adds the quickstart's S3 to the private endpoints that exports may name. */
+export async function allowQuickstartS3(config: Config): Promise<Config> {
+  const address = await findAddress(config);
+  const hosts = address ? [new URL(address).host] : [];
+  return {
+    ...config,
+    ALLOWED_PRIVATE_ENDPOINTS: [...config.ALLOWED_PRIVATE_ENDPOINTS, ...hosts],
+  };
 }
 
 /**
- * Starts an independent S3 server on loopback, at the address of this folder, with its earlier objects:
- * even a kill loses none. If another process of this data folder already runs it, that one is used.
+ * Starts an independent S3 server on loopback, at the address of this data folder, with its earlier objects: even a kill loses none,
+ * and the exports of an earlier quickstart continue. If another process of this data folder already runs it, that one is used.
  *
+ * @returns null if no quickstart has run on this data folder
  * @throws StartError if another program has its port, or the server's package is not installed
  */
-export async function startLocalS3(folder: string): Promise<QuickstartS3> {
-  const endpoint = await findLocalS3(folder);
-  if (endpoint === null) throw new Error(`${folder} has no S3 yet.`);
+export async function openQuickstartS3(config: Config): Promise<QuickstartS3 | null> {
+  const endpoint = await findAddress(config);
+  if (endpoint === null) return null;
   if (await answers(endpoint)) {
     return { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
   }
   // Loaded only here, so that `sluice verify`, which needs only the address, starts sooner.
   const { openDurableS3 } = await import('./durable-s3.ts').catch(explainMissingServer);
-  const { app, restored } = await openDurableS3(join(folder, 'bucket'));
+  const { app, restored } = await openDurableS3(join(folderOf(config), 'bucket'));
   const port = Number(new URL(endpoint).port);
   await app.listen({ port, host }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EADDRINUSE') throw error;
     throw new StartError(
-      `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(folder)}: the quickstart then takes another port and exports its rows again.`,
+      `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(config)}: the quickstart then takes another port and exports its rows again.`,
     );
   });
-  const client = connect(endpoint, credentials);
+  const client = connect(endpoint);
   await client.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => client.destroy());
-  return {
-    endpoint,
-    bucket,
-    ...credentials,
-    kept: restored > 0,
-    stop: () => app.close(),
-  };
+  return { endpoint, bucket, ...credentials, kept: restored > 0, stop: () => app.close() };
 }
 
-export function connect(
-  endpoint: string,
-  { accessKeyId, secretAccessKey }: typeof credentials,
-): S3Client {
-  const region = 'us-east-1';
-  return new S3Client({
-    endpoint,
-    credentials: { accessKeyId, secretAccessKey },
-    region,
-    forcePathStyle: true,
-  });
-}
+const connect = (endpoint: string): S3Client =>
+  new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
 
 /** The server is a development package: a production install leaves it out. */
 function explainMissingServer(error: NodeJS.ErrnoException): never {
@@ -96,7 +94,7 @@ function explainMissingServer(error: NodeJS.ErrnoException): never {
 
 /** Says whether an S3 with our bucket is there. */
 async function answers(endpoint: string): Promise<boolean> {
-  const client = connect(endpoint, credentials);
+  const client = connect(endpoint);
   const head = new HeadBucketCommand({ Bucket: bucket });
   const answered = client.send(head, { abortSignal: AbortSignal.timeout(2_000) }).then(
     () => true,

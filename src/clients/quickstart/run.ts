@@ -4,7 +4,7 @@ import { runProcess } from '../../main/run-process.ts';
 import { startWorker } from '../../main/worker-process.ts';
 import type { CliDeps } from '../cli/deps.ts';
 import { quickstart } from './quickstart.ts';
-import { allowQuickstartS3, openQuickstartS3, placeQuickstartS3 } from './remembered-s3.ts';
+import { allowQuickstartS3, openQuickstartS3, placeQuickstartS3 } from './local-s3.ts';
 import { ensureTenant } from './tenant.ts';
 
 /**
@@ -25,6 +25,7 @@ export async function runQuickstart(
   };
   await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
     const s3 = await openQuickstartS3(config);
+    if (!s3) throw new Error('the S3 of the quickstart has no address');
     keep({ close: () => s3.stop() });
     keep(await startWorker(foundation));
     const { address } = keep(await startApi(foundation));

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { moved, ordersOf } from '../../../src/clients/console/chain-order.ts';
 import { configOf } from '../../../src/clients/console/form/fields.ts';
 import {
   fieldsOfPlugin,
@@ -8,24 +7,8 @@ import {
   stepChangeOf,
   stepDraftOf,
 } from '../../../src/clients/console/form/step-draft.ts';
-import { labRowsOf } from '../../../src/clients/console/lab-rows.ts';
+import { labRowsOf } from '../../../src/clients/console/json.ts';
 import { formatShare } from '../../../src/clients/console/numbers.ts';
-
-describe('the order of a chain', () => {
-  test.each([
-    [1, 0, [1, 2, 3]],
-    [3, 0, [3, 1, 2]],
-    [1, 2, [2, 3, 1]],
-    [2, 9, [1, 3, 2]],
-    [2, -4, [2, 1, 3]],
-  ])('step %i moves to place %i', (id, to, ids) => {
-    expect(moved([1, 2, 3], id, to)).toEqual(ids);
-  });
-
-  test('orders begin at 1', () => {
-    expect(ordersOf([12, 7])).toEqual({ 12: 1, 7: 2 });
-  });
-});
 
 describe('the form of a step', () => {
   const plugin: StepPlugin = {

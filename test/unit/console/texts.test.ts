@@ -7,7 +7,7 @@ import {
   type PropertySchema,
 } from '../../../src/clients/console/form/fields.ts';
 import { describeNow, inPlainWords } from '../../../src/clients/console/form/setting-words.ts';
-import { describeGoing, describeMissing } from '../../../src/clients/console/going-rows.ts';
+import { describeGoing } from '../../../src/clients/console/going-rows.ts';
 import {
   formatBytes,
   formatCell,
@@ -224,15 +224,6 @@ test.each([
   ],
 ] as const)('what would go is said with its numbers (%#)', (given, missingRows, text) => {
   expect(describeGoing(given, missingRows)).toBe(text);
-});
-
-test('the numbers of an error are shown before rows are dropped, and none are made up', () => {
-  const detail =
-    '1000 rows are delivered, 100 rows are in the new files, and 900 delivered rows are missing there';
-  expect(describeMissing(`Delivered rows are missing (${detail}. The first keys: a, b)`)).toBe(
-    'Delivered rows: 1,000. Rows in the new files: 100. Delivered rows that are missing there: 900.',
-  );
-  expect(describeMissing('Whether delivered rows are missing cannot be known: denied')).toBeNull();
 });
 
 test('a selection shows the late rows that wait in it', () => {

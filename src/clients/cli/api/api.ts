@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CliError, exitCodes } from '../deps.ts';
+import { CliError, exitCodes, type Terminal } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
 import type { Json } from './json.ts';
 import type { AnswerOf, Method, PathOf, QueryOf } from './types.ts';
 
 export interface CallOptions<Query = unknown> {
-  /** Values of the path's parameters, besides the project. */
   readonly path?: Json;
   readonly query?: Query;
   readonly body?: unknown;
@@ -17,7 +16,6 @@ export interface CallOptions<Query = unknown> {
   readonly notFound?: string | undefined;
   /** The options that fields and query parameters come from, for messages: `start_at` → `--from`. */
   readonly optionOf?: Readonly<Record<string, string>>;
-  /** Another status whose answer is not an error. */
   readonly accepts?: number;
   /** The answer is no JSON, such as CSV. */
   readonly isText?: boolean;
@@ -109,7 +107,6 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
   };
 }
 
-/** The path with its parameters and its query. */
 function addressOf(path: string, values: Json, query: unknown): string {
   const filled = path.replaceAll(parameter, (_, name: string) =>
     encodeURIComponent(String(values[name] ?? '')),
@@ -168,6 +165,28 @@ export async function readNewest<Item>(
     cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');
   } while (cursor !== null && items.length < limit);
   return items;
+}
+
+const pauseMs = 1_000;
+/** A minute: longer than a restart or a failover takes. */
+const maxAsks = 60;
+
+/**
+ * For a command that waits: a service that restarts must not end it.
+ *
+ * @throws what `ask` throws, unless the service is unreachable; then only after a minute of it
+ */
+export async function keepAsking<T>({ err, signal }: Terminal, ask: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      const isUnreachable = error instanceof CliError && error.exitCode === exitCodes.unreachable;
+      if (!isUnreachable || tries === maxAsks) throw error;
+      if (tries === 1) err(`${error.message} Asking again for a minute …\n`);
+      await sleep(pauseMs, undefined, { signal });
+    }
+  }
 }
 
 /** The path with what a person wrote in it, for messages. */

@@ -2,23 +2,22 @@ import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
-import { planChain } from './apply-chain.ts';
 import {
   type Action,
   type ApplyChoice,
   type Change,
   changeLine,
   countsOf,
+  planChain,
   sendChanges,
   shownChange,
-} from './apply-changes.ts';
-import { changesOf, type Difference, differencesOf } from './differences.ts';
+} from './apply-chain.ts';
+import { changesOf, type Difference, differencesOf, readStoredQueries } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
-import { isRecord, type Json, textOf } from './json.ts';
-import { queryNames, readStoredQueries } from './stored-queries.ts';
+import { isRecord, type Json } from './json.ts';
 import type { BatchExport } from './types.ts';
 import type { Called } from './verb.ts';
 
@@ -29,7 +28,6 @@ interface ApplyOptions extends ApplyChoice {
   readonly yes?: boolean;
 }
 
-/** A change of one export. */
 interface Step {
   readonly action: Action;
   readonly name: string;
@@ -38,7 +36,6 @@ interface Step {
   readonly differences: readonly Difference[];
   /** The request's body; empty if it needs none. */
   readonly body: Json;
-  readonly missingSecrets: readonly string[];
 }
 
 interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
@@ -66,7 +63,7 @@ export async function apply({ deps, api, given, isJson }: Called): Promise<null>
   const refused: string[] = [];
   await sendChanges(api, plan.chain ?? [], refused);
   const hasChain = refused.length === 0;
-  const done = hasChain ? await perform(deps, api, plan.steps, fields, options) : [];
+  const done = hasChain ? await perform(api, plan.steps) : [];
   if (!hasChain) {
     refused.push('No export was changed, because a step of the chain was refused.');
   }
@@ -81,7 +78,6 @@ interface Plan {
   readonly steps: readonly Step[];
   /** Null: the file does not speak of the chain. */
   readonly chain: readonly Change[] | null;
-  /** The exports of the project. */
   readonly stored: readonly BatchExport[];
 }
 
@@ -144,7 +140,6 @@ interface Known {
   readonly problems: string[];
 }
 
-/** @throws CliError if pruning would leave nothing */
 function planSteps(
   wanted: readonly WantedExport[],
   stored: readonly BatchExport[],
@@ -171,7 +166,7 @@ function planSteps(
       : { action: 'create' as const, name, id: null, differences: [], body: spec };
     const sends = isRecord(step.body.destination);
     if (sends) problems.push(...missingSecrets.map((problem) => `${plain(name)}: ${problem}`));
-    return { ...step, missingSecrets };
+    return step;
   });
   const names = new Set(wanted.map(({ name }) => name));
   if (options.prune && stored.length > 0 && !stored.some(({ name }) => names.has(name))) {
@@ -188,7 +183,7 @@ function updateStep(
   stored: BatchExport,
   { fields, queries }: Known,
   { secrets = false }: ApplyOptions,
-): Omit<Step, 'missingSecrets'> {
+): Step {
   const { id, name } = stored;
   const differences = differencesOf(spec, stored, fields, queries.get(name));
   const resent = secrets && isRecord(spec.destination) ? { destination: spec.destination } : {};
@@ -197,23 +192,12 @@ function updateStep(
   return { action, name, id, differences, body };
 }
 
-const deleteStep = ({ id, name }: BatchExport): Step => ({
-  action: 'delete',
-  name,
-  id,
-  differences: [],
-  body: {},
-  missingSecrets: [],
-});
+const deleteStep = ({ id, name }: BatchExport): Step => {
+  return { action: 'delete', name, id, differences: [], body: {} };
+};
 
 /** Continues after a failure, so that one bad export does not hold the others; deletes last, if all is well. */
-async function perform(
-  deps: CliDeps,
-  api: Api,
-  steps: readonly Step[],
-  fields: ExportFields,
-  options: ApplyOptions,
-): Promise<readonly DoneStep[]> {
+async function perform(api: Api, steps: readonly Step[]): Promise<readonly DoneStep[]> {
   const done: DoneStep[] = [];
   for (const step of steps) {
     const hasFailed = done.some(({ error }) => error !== null);
@@ -222,9 +206,8 @@ async function perform(
       continue;
     }
     try {
-      const { taken, after } = await performOne(deps, api, step, fields, options);
-      done.push({ ...planned(taken), id: after?.id ?? taken.id });
-      if (after) reportLeft(deps, taken, after, fields);
+      const id = await send(api, step);
+      done.push({ ...planned(step), id });
     } catch (error) {
       const isOwn = error instanceof CliError && error.exitCode === exitCodes.failed;
       if (!isOwn) throw error;
@@ -234,75 +217,25 @@ async function perform(
   return done;
 }
 
-/**
- * Does one step. Another client may do the same at the same moment: the export that it created is updated, and
- * what it deleted is deleted.
- *
- * @returns `taken`: the step that was possible
- */
-async function performOne(
-  deps: CliDeps,
-  api: Api,
-  step: Step,
-  fields: ExportFields,
-  options: ApplyOptions,
-): Promise<{ readonly taken: Step; readonly after: BatchExport | null }> {
-  try {
-    return { taken: step, after: await send(api, step) };
-  } catch (error) {
-    if (!(error instanceof RefusedRequest)) throw error;
-    if (step.action === 'delete' && error.status === 404) return { taken: step, after: null };
-    const isTaken = step.action === 'create' && error.status === 409 && error.attr === 'name';
-    if (!isTaken) throw error;
-  }
-  const wantedStep = { name: step.name, spec: step.body, missingSecrets: step.missingSecrets };
-  const update = { ...options, prune: false };
-  const stored = await listExports(api);
-  const queries = await readStoredQueries(api, [wantedStep], stored);
-  const problems: string[] = [];
-  const [taken] = planSteps([wantedStep], stored, { fields, queries, problems }, update);
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
-  if (!taken || taken.id === null) {
-    throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
-  }
-  deps.terminal.err(`${plain(step.name)}: another client created it meanwhile (${taken.id}).\n`);
-  if (!options.json) for (const line of stepLines(taken, paintFor(deps.terminal))) deps.print(line);
-  return { taken, after: await send(api, taken) };
-}
-
-async function send(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
-  if (action === 'unchanged') return null;
+async function send(api: Api, { action, id, body }: Step): Promise<string | null> {
+  if (action === 'unchanged') return id;
   if (id === null) {
-    return api.call('post', 'batch_exports', { body: { ...body, unique_name: true } });
+    return (await api.call('post', 'batch_exports', { body: { ...body, unique_name: true } })).id;
   }
-  if (action === 'update') return api.call('patch', 'batch_exports/{id}', { path: { id }, body });
-  await api.call('delete', 'batch_exports/{id}', { path: { id } });
-  return null;
+  const path = { id };
+  if (action === 'update') await api.call('patch', 'batch_exports/{id}', { path, body });
+  else {
+    await api.call('delete', 'batch_exports/{id}', { path }).catch((error: unknown) => {
+      const isGone = error instanceof RefusedRequest && error.status === 404;
+      if (!isGone) throw error;
+    });
+  }
+  return id;
 }
 
-/** If the service stores another text for the same thing, each apply would find a difference. */
-function reportLeft(
-  { terminal }: CliDeps,
-  { name, body }: Step,
-  after: BatchExport,
-  fields: ExportFields,
-) {
-  const hasFilters = (after.filters ?? []).length > 0;
-  for (const { field, before } of differencesOf(body, after, fields)) {
-    // It has the conditions of the filters too.
-    if (hasFilters && queryNames.has(field)) continue;
-    const stored = plain(textOf(before));
-    terminal.err(`${plain(name)}: ${field} is stored as ${stored}. Write this in the file.\n`);
-  }
-}
-
-const planned = ({ action, name, id, differences }: Step): DoneStep => ({
-  action,
-  name,
-  id,
-  changes: differences,
-  error: null,
-});
+const planned = ({ action, name, id, differences: changes }: Step): DoneStep => {
+  return { action, name, id, changes, error: null };
+};
 
 /** `project 7 (Web)`: a file applied to the wrong project deletes what is there. */
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
@@ -329,15 +262,14 @@ function shown(value: unknown): string {
 }
 
 function summaryOf(done: readonly DoneStep[], isDryRun: boolean): string {
-  const number = (action: Step['action']) =>
-    done.filter((step) => step.action === action && step.error === null).length;
-  const [created, updated, deleted] = [number('create'), number('update'), number('delete')];
   if (done.every(({ action }) => action === 'unchanged')) {
     return `No change: ${plural(done.length, 'export')} as in the file.`;
   }
   const failed = done.filter(({ error }) => error !== null).length;
-  const counts = `${created} to create, ${updated} to update, ${deleted} to delete`;
-  return isDryRun
-    ? `${counts}, ${number('unchanged')} unchanged. Nothing was changed (--dry-run).`
-    : `${created} created, ${updated} updated, ${deleted} deleted, ${number('unchanged')} unchanged${failed > 0 ? `, ${failed} failed` : ''}.`;
+  const counts = countsOf(
+    done.filter(({ error }) => error === null),
+    isDryRun,
+  );
+  if (isDryRun) return `${counts} Nothing was changed (--dry-run).`;
+  return failed === 0 ? counts : `${counts.slice(0, -1)}, ${failed} failed.`;
 }

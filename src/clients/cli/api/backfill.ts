@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
-import { type Api, quoted } from './api.ts';
-import { keepAsking } from './keep-asking.ts';
+import { type Api, keepAsking, quoted } from './api.ts';
 import { createProgress } from './progress.ts';
 import { readRange } from './time-range.ts';
 import type { AnswerOf, Backfill } from './types.ts';
@@ -13,7 +12,6 @@ type Begun = AnswerOf<'post', 'batch_exports/{id}/backfill'>;
 type Preview = Extract<Begun, { dry_run: true }>;
 
 const pollMs = 1_000;
-/** Intervals that a preview lists. */
 const shownIntervals = 10;
 
 /** `sluice backfill`: exports a range of the past, and shows how far it is. */

@@ -6,7 +6,6 @@ import { type Api, readAll } from './api.ts';
 import type { Cause, OperatorExport } from './types.ts';
 import { type Called, type Field, get, hidden, tableOf, type Verbs, yes } from './verb.ts';
 
-/** The items of one screen. */
 const sends = { limit: 200 };
 const search: Readonly<Record<string, Field>> = {
   search: [
@@ -66,7 +65,6 @@ const exportLines = pageOf<OperatorExport>(
 );
 
 const noSuchCause = 'There is no such cause any more. `sluice causes` lists those that there are.';
-/** Does something to each export of a cause. */
 const acting = (action: Action, about: string) =>
   hidden('post', '/api/admin/exports', {
     about,
@@ -75,7 +73,6 @@ const acting = (action: Action, about: string) =>
     run: (called) => act(action, called),
   });
 
-/** The causes that keep exports of all customers from their data, with the key of an operator. */
 export const causeVerbs: Verbs = {
   'causes list': get('/api/admin/causes', {
     about: 'list the causes, the default',
@@ -138,7 +135,6 @@ async function act(action: Action, { deps, api, given, isJson }: Called): Promis
   throw new CliError(`${rest} The last error: ${failed.at(-1)?.error}`);
 }
 
-/** The number of exports, customers and intervals, in a sentence. */
 function summaryOf(action: Action, exports: readonly OperatorExport[]): string {
   const customers = new Set(exports.map((one) => one.organization_id)).size;
   const missing = exports.reduce((sum, one) => sum + one.missing_intervals, 0);

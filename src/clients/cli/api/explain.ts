@@ -7,12 +7,10 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly json: unknown;
-  /** The body as it came. */
   readonly text: string;
 }
 
 interface Called {
-  /** The verb of HTTP. */
   readonly method: string;
   readonly url: string;
   readonly project: string;
@@ -26,9 +24,7 @@ interface Problem {
   readonly detail: string;
 }
 
-/** The service refused a request. */
 export class RefusedRequest extends CliError {
-  /** The status of the HTTP answer. */
   readonly status: number;
   /** The field that the first problem is about; null: none. */
   readonly attr: string | null;
@@ -134,7 +130,6 @@ function notSluice({ status, headers }: Answer, { url }: Called): CliError {
   );
 }
 
-/** Why no answer came. */
 export function explainSilence(url: string, error: unknown, limitMs: number): string {
   const start = 'Start the service, or correct SLUICE_URL.';
   if (error instanceof Error && error.name === 'TimeoutError') {

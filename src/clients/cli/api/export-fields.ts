@@ -11,7 +11,6 @@ export interface ExportFields {
   readonly names: readonly string[];
   /** Besides these, create takes them. */
   readonly onlyCreate: readonly string[];
-  /** Fields that are times. */
   readonly times: ReadonlySet<string>;
   /** The choices of each field with a list of them. */
   readonly choices: Choices;
@@ -21,7 +20,6 @@ export interface ExportFields {
 type Choices = ReadonlyMap<string, readonly unknown[]>;
 
 interface DestinationFields {
-  /** The properties of its config. */
   readonly names: readonly string[];
   readonly secrets: ReadonlySet<string>;
   readonly choices: Choices;

@@ -17,7 +17,6 @@ export interface WantedExport {
   readonly missingSecrets: readonly string[];
 }
 
-/** The contents of a file. */
 export interface WantedState {
   readonly exports: readonly WantedExport[];
   /** The list of its steps, unread; null: the file does not speak of the chain. */

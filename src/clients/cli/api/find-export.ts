@@ -4,7 +4,6 @@ import type { BatchExport, ExportSummary } from './types.ts';
 
 const pageSize = 1_000;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** Names that an error lists. */
 const namedExports = 10;
 
 /** Every export of the project in its short form, newest first. */

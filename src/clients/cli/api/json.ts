@@ -1,4 +1,3 @@
-/** An object of JSON. */
 export type Json = Readonly<Record<string, unknown>>;
 
 export function isRecord(value: unknown): value is Json {

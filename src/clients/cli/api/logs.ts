@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { type CliDeps, misused } from '../deps.ts';
+import { keepAsking } from './api.ts';
 import { type Colour, type Paint, plain, shortTime } from '../text.ts';
-import { keepAsking } from './keep-asking.ts';
 import { readSince } from './time-range.ts';
 import type { AnswerOf, LogEntry } from './types.ts';
 import type { Called } from './verb.ts';

@@ -3,14 +3,12 @@ import { readClientSettings } from '../../../foundation/config/client-settings.t
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
 
-/** Options of every command that calls the API. */
 export interface ApiOptions {
   readonly url?: string;
   readonly project?: string;
   readonly json?: boolean;
 }
 
-/** Adds the options that every command that calls the API has. */
 export function withApi(command: Command, { hasProject = true } = {}): Command {
   command.option('--url <url>', 'address of the API (default: SLUICE_URL)');
   if (hasProject) {

@@ -2,7 +2,6 @@ import type { Terminal } from '../deps.ts';
 
 const barWidth = 30;
 
-/** A progress bar on standard error. */
 export interface Progress {
   /** @param share from 0 to 1 */
   show(share: number, text: string): void;

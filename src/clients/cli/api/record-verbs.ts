@@ -12,7 +12,6 @@ const range: Readonly<Record<string, Field>> = {
 };
 const last: Field = ['--last <span>', 'instead of --from and --to: such as 6h or 2d'];
 
-/** The given fields, with the bounds of the range as times. */
 async function withRange({ api, given }: Called): Promise<Json> {
   const { readRange } = await import('./time-range.ts');
   const { start_at: from, end_at: to } = readRange(api, given);
@@ -82,7 +81,6 @@ const completeUpTo = (mark: string | null) =>
     ? 'No interval of the schedule is complete yet.'
     : `Complete up to ${shortTime(mark)}.`;
 
-/** The record of an export: its intervals, changes and statements. */
 export const recordVerbs: Verbs = {
   'coverage list': get('batch_exports/{id}/coverage', {
     about: 'list the stretches of intervals by state; default: all',

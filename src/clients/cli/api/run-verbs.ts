@@ -95,7 +95,6 @@ async function onlyKey(api: Called['api'], given: Json): Promise<string> {
   );
 }
 
-/** Shows how many delivered rows would go. */
 async function confirmDrop({ api, deps, given, batchExport }: Called): Promise<void> {
   const run = await api.call('get', oneRun, {
     path: given,

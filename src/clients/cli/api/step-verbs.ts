@@ -22,7 +22,6 @@ export async function readChain(api: Api): Promise<Chain> {
   return { ...first, results: [...results] };
 }
 
-/** The plugins that steps of the project can use. */
 export const readPlugins = (api: Api): Promise<readonly Plugin[]> =>
   readAll((offset) => api.call('get', 'plugins', { query: { limit: 1_000, offset } }));
 
@@ -88,7 +87,6 @@ async function settingsOf({ terminal }: CliDeps, given: Json): Promise<Json> {
   };
 }
 
-/** The chain of steps that changes rows before they are exported. */
 export const stepVerbs: Verbs = {
   'transformations list': get(path, {
     about: 'list the steps, and which exports apply them',

@@ -97,7 +97,6 @@ const deliveryLines = tableOf<NotificationDelivery>(
 
 const oneTarget = 'notification_targets/{id}';
 
-/** Who is notified of changes. */
 export const targetVerbs: Verbs = {
   'notifications list': get('notification_targets', {
     about: 'list the targets, newest first',

@@ -82,7 +82,6 @@ function offboardingLines(answer: Json): readonly string[] {
   ];
 }
 
-/** Organizations, projects and keys, with the key of an operator. */
 export const tenantVerbs: Verbs = {
   'organizations create': post('/api/admin/organizations', {
     about: 'create an organization',

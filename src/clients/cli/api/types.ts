@@ -10,9 +10,7 @@ export type NotificationDelivery = Schemas['NotificationDelivery'];
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];
 export type BatchExport = Schemas['BatchExport'];
-/** An export in a list. */
 export type ExportSummary = Schemas['BatchExportSummary'];
-/** The state of an export; each has one. The service decides it. */
 export type Health = BatchExport['health'];
 export type Run = Schemas['BatchExportRun'];
 export type Backfill = Schemas['Backfill'];

@@ -21,7 +21,6 @@ interface FieldOptions {
   readonly initial?: unknown;
 }
 
-/** A verb while it runs. */
 export interface Called<Answer = unknown> {
   readonly deps: CliDeps;
   readonly api: Api;
@@ -30,7 +29,6 @@ export interface Called<Answer = unknown> {
   readonly given: Json;
   /** The export of an argument `theExport`. @throws Error if the verb has none */
   readonly batchExport: BatchExport;
-  /** True if JSON is printed. */
   readonly isJson: boolean;
   /** Does the request of the verb, with these fields besides those that were given. */
   send(more?: Json, options?: CallOptions): Promise<Answer>;
@@ -47,7 +45,6 @@ interface Verb<Answer> {
 export type Verbs = Readonly<Record<string, Verb<unknown>>>;
 
 export interface More<Answer> {
-  /** Its purpose, for the help. */
   readonly about: string;
   /** Arguments by the fields that they set. A field of the path is sent in it, the others in the query or the body. */
   readonly args?: Readonly<Record<string, Field>>;
@@ -55,7 +52,6 @@ export interface More<Answer> {
   readonly options?: Readonly<Record<string, Field>>;
   /** Options that are not sent. `yes` answers `confirm`. */
   readonly flags?: Readonly<Record<string, Field>>;
-  /** Fields that are sent each time. */
   readonly sends?: Json;
   /** The form in which a person writes fields that no option has the name of, for messages. */
   readonly writtenAs?: Readonly<Record<string, string>>;
@@ -65,11 +61,9 @@ export interface More<Answer> {
   readonly isDefault?: true;
   /** All items of a list with offsets, or the newest of a cursor list, at most `limit`. */
   readonly list?: 'all' | 'newest';
-  /** Another path, by what was given. */
   at?(path: string, given: Json): string;
   /** Replaces the fields that were given. */
   prepare?(called: Called<Answer>): Json | Promise<Json>;
-  /** The question to a person. */
   confirm?(called: Called<Answer>): string | Promise<string>;
   /** Several requests instead of one; null: all was done and printed. */
   run?(called: Called<Answer>): Promise<Answer | null>;
@@ -116,7 +110,6 @@ type ItemsOf<Page> = Page extends { readonly results: infer Items } ? Items : ne
 
 /** An argument whose field is the id of an export. */
 export const theExport: Field = ['<export>', 'name or id of the export'];
-/** The same, or nothing. */
 export const maybeExport: Field = [
   '[export]',
   `${theExport[1]}; with --file or --set, a change of it that is not saved`,

@@ -1,4 +1,4 @@
-import { configAttr, type Draft, destinationForm, type ExportInput } from './draft.ts';
+import { configAttr, destinationForm, type Draft, type ExportInput } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
 
 /**

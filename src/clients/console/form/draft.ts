@@ -4,7 +4,6 @@ import { type ConfigDraft, configOf, type Field, type FieldValues, valuesOf } fr
 import { applies, isSent } from './file-settings.ts';
 import { type ApiDescription, type DestinationForm, offered } from './openapi.ts';
 
-/** The content of the form of an export. */
 export interface Draft extends ConfigDraft {
   readonly name: string;
   readonly type: string;
@@ -24,7 +23,6 @@ export interface Draft extends ConfigDraft {
   readonly transformations: string;
 }
 
-/** The draft of a new export, or of an existing one. */
 export function draftOf(
   description: ApiDescription,
   batchExport: BatchExport | null,
@@ -139,7 +137,6 @@ export function bodyOf(
   };
 }
 
-/** The modes that exports of the model can have. */
 export function modesOf(
   { installation, settings }: ApiDescription,
   model: string,
@@ -155,7 +152,6 @@ export function modeOf(description: ApiDescription, { model, settings }: Draft):
   return allowed.includes(chosen) ? chosen : (allowed[0] ?? 'append');
 }
 
-/** The settings that only one mode has. */
 const modes: Readonly<Record<string, string>> = {
   ...{ keep_snapshots: 'snapshot', new_base: 'changes', look_back_hours: 'append' },
 };
@@ -203,7 +199,6 @@ export function rowsOf(input: ExportInput): object {
   return { model, mode, dsl_query, transformations, destination: { config } };
 }
 
-/** The body of an export. */
 export interface ExportInput {
   readonly name: string;
   readonly destination: { readonly type?: string; readonly config: Config };
@@ -213,4 +208,13 @@ export interface ExportInput {
 
 export function configAttr(name: string): string {
   return `destination__config__${name}`;
+}
+
+export interface PartProps {
+  readonly description: ApiDescription;
+  readonly draft: Draft;
+  readonly batchExport: BatchExport | null;
+  /** By the API's name of the field. */
+  readonly errors: ReadonlyMap<string, string>;
+  readonly onChange: (part: Partial<Draft>) => void;
 }

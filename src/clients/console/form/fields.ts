@@ -24,7 +24,6 @@ export interface PropertySchema {
 
 export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'time' | 'list' | 'json';
 
-/** One input of a form. */
 export interface Field {
   readonly name: string;
   readonly label: string;
@@ -35,7 +34,6 @@ export interface Field {
   readonly default: unknown;
   readonly example: string;
   readonly choices: readonly string[];
-  /** A choice of numbers. */
   readonly numeric?: boolean;
   readonly minimum: number | null;
   readonly maximum: number | null;
@@ -47,7 +45,6 @@ export type FieldValues = Readonly<Record<string, string | boolean>>;
 /** The inputs of a config that a schema describes. */
 export interface ConfigDraft {
   readonly values: FieldValues;
-  /** Stored secrets that are to be removed. */
   readonly cleared: ReadonlySet<string>;
 }
 
@@ -195,4 +192,16 @@ function parseValue({ kind, numeric }: Field, value: string | boolean): unknown 
     .split('\n')
     .map((line) => line.trim())
     .filter(Boolean);
+}
+
+/** Connects inputs with fields of a draft: value, change and error. The API's name of a field is its own, or the one that is given. */
+export function fieldsIn<Draft extends object>(
+  draft: Draft,
+  onChange: (part: Partial<Draft>) => void,
+  errors?: ReadonlyMap<string, string>,
+) {
+  return <Name extends keyof Draft & string>(name: Name, label: string, attr: string = name) => ({
+    ...{ attr, label, value: draft[name], error: errors?.get(attr) },
+    onChange: (value: Draft[Name]) => onChange({ [name]: value } as unknown as Partial<Draft>),
+  });
 }

@@ -101,7 +101,6 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   statement_shows: { digests: 'Its digests', definition: 'Its text too, without secrets' },
 };
 
-/** The name of a choice. @param choice empty: none */
 export function choiceText({ name, default: preset }: Field, choice: string): string {
   const text = choiceTexts[name]?.[choice] ?? (choice === '' ? 'None' : choice);
   return choice !== '' && choice === String(preset ?? '') ? `${text} (default)` : text;

@@ -1,9 +1,7 @@
-import { ApiFailure } from '../api.ts';
-import { configAttr, destinationForm } from './draft.ts';
-import { fieldsIn } from './fields-in.ts';
-import { type Field, isFirst } from './fields.ts';
+import type { ApiFailure } from '../api.ts';
+import { configAttr, destinationForm, type PartProps } from './draft.ts';
+import { fieldsIn, type Field, isFirst } from './fields.ts';
 import type { ApiDescription } from './openapi.ts';
-import type { PartProps } from './part-props.ts';
 
 /** The form's own fields by the API's names: their labels, and their names in the draft. */
 const ownFields = {
@@ -20,7 +18,6 @@ const ownFields = {
   end_at: ['End', 'endAt'],
 } as const;
 
-/** Connects an input with a field of the form. */
 export function fieldProps(
   attr: keyof typeof ownFields,
   { draft, onChange, errors }: Pick<PartProps, 'draft' | 'onChange' | 'errors'>,
@@ -63,10 +60,5 @@ export function inFormWords(text: string, known: ReadonlyMap<string, string>): s
   return worded === 'This field is required.' ? 'Enter a value.' : worded;
 }
 
-export function inWords(
-  { status, problems, requestId }: ApiFailure,
-  known: ReadonlyMap<string, string>,
-): ApiFailure {
-  const worded = problems.map((one) => ({ ...one, detail: inFormWords(one.detail, known) }));
-  return new ApiFailure(status, worded, requestId);
-}
+export const inWords = (failure: ApiFailure, known: ReadonlyMap<string, string>): ApiFailure =>
+  failure.with(failure.problems.map((one) => ({ ...one, detail: inFormWords(one.detail, known) })));

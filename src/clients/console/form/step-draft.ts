@@ -1,7 +1,6 @@
 import type { NewStep, Plugin, PluginField, Step, StepChange } from '../api-types.ts';
 import { type ConfigDraft, configOf, type Field, type FieldKind, valuesOf } from './fields.ts';
 
-/** The content of the form of a step. */
 export interface StepDraft extends ConfigDraft {
   /** Empty: the plugin's. */
   readonly name: string;

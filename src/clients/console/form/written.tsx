@@ -1,10 +1,9 @@
 import { useEffect, useState } from 'react';
 import type { RowPreview } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import { formatCell } from '../numbers.ts';
-import { Fact } from '../parts/facts.tsx';
+import { Fact } from '../parts/tables.tsx';
 import { TimeText } from '../parts/time-text.tsx';
-import { useResource } from '../use-resource.ts';
 import type { ExportInput } from './draft.ts';
 
 interface Props {

@@ -1,18 +1,15 @@
-import type { Api } from '../api.ts';
+import { useState } from 'react';
+import { type Api, ApiFailure } from '../api.ts';
 import type { Cause, OperatorExport } from '../api-types.ts';
-import { Choice } from '../form/choice.tsx';
-import { TextField } from '../form/text-field.tsx';
+import { Choice, TextField } from '../form/inputs.tsx';
 import { plural } from '../numbers.ts';
-import { MessageText } from '../parts/message-text.tsx';
-import { Empty, Pending } from '../parts/notice.tsx';
+import { MessageText, TimeText } from '../parts/time-text.tsx';
+import { Empty, Failure, Loading, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
-import { TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
-import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
-import { useSearchText } from '../use-search-text.ts';
-import { useTitle } from '../use-title.ts';
-import { CauseActions } from './cause-actions.tsx';
+import { chosenOf, offsetOf, useQuery, useSearchText, useTitle } from '../use-route.ts';
+import { useAction, useResource } from '../use-api.ts';
+import { ConfirmDialog, DialogButton } from '../parts/buttons.tsx';
 
 const turns = [
   ['', 'Anyone'],
@@ -205,4 +202,103 @@ function CauseExports({ cause, api }: Props) {
       {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} name="exports" />}
     </>
   );
+}
+
+type OperatorAction = 'probe' | 'retry' | 'pause';
+
+interface CauseActionsProps {
+  readonly cause: Cause;
+  readonly api: Api;
+}
+
+const actions = [
+  ['probe', 'Probe now', 'One interval of one export is exported again.'],
+  ['retry', 'Retry all', 'Every interval without data is exported again, behind live runs.'],
+  ['pause', 'Pause all', 'All exports of this cause are paused.'],
+] as const satisfies readonly (readonly [OperatorAction, string, string])[];
+
+/** The actions of an operator on all exports of a cause; each shows first how many it is. */
+function CauseActions({ cause, api }: CauseActionsProps) {
+  return actions.map(([action, verb, meaning]) => (
+    <DialogButton
+      key={action}
+      aria-label={`${verb}: ${cause.code} ${cause.place}`}
+      dialog={(onClose) => <ActionDialog {...{ cause, api, action, verb, meaning, onClose }} />}
+    >
+      {verb}
+    </DialogButton>
+  ));
+}
+
+interface DialogProps extends CauseActionsProps {
+  readonly action: OperatorAction;
+  readonly verb: string;
+  readonly meaning: string;
+  readonly onClose: () => void;
+}
+
+function ActionDialog(props: DialogProps) {
+  const { cause, api, action, verb, meaning, onClose } = props;
+  const [done, setDone] = useState(0);
+  const load = async () => {
+    const all = await readExports(api, cause.id);
+    return action === 'probe' ? all.slice(0, 1) : all;
+  };
+  const preview = useResource({ key: `${cause.id} ${action}`, load });
+  const exports = preview.data ?? [];
+  const start = useAction(async () => {
+    const chosen = preview.data ?? (await load());
+    let passedOver = 0;
+    setDone(0);
+    for (const { id } of chosen) {
+      if (!(await act(api, id, action))) passedOver += 1;
+      setDone((count) => count + 1);
+    }
+    const rest = passedOver === 0 ? '' : `; nothing to do for ${passedOver} of them`;
+    onClose();
+    return `${verb}: ${plural(chosen.length, 'export')}${rest}.`;
+  });
+  const customers = new Set(exports.map((one) => one.organization_id)).size;
+  const missing = exports.reduce((sum, one) => sum + one.missing_intervals, 0);
+  const paused = action === 'retry' ? exports.filter((one) => one.paused).length : 0;
+  return (
+    <ConfirmDialog title={`${verb}?`} verb={verb} action={start} onClose={onClose}>
+      <p>{meaning}</p>
+      <Failure failure={preview.failure} onRetry={preview.reload} />
+      {!preview.data && !preview.failure && <Loading lines={1} />}
+      {preview.data && (
+        <p role="status">
+          {plural(exports.length, 'export')} of {plural(customers, 'customer')}
+          {action !== 'pause' &&
+            `, ${plural(action === 'probe' ? Math.min(1, missing) : missing, 'interval')} without data`}
+          {paused > 0 && `; ${plural(paused, 'export')} that Sluice paused continue`}.
+        </p>
+      )}
+      {done > 0 && (
+        <progress aria-label="Exports that are done" value={done} max={exports.length} />
+      )}
+      {start.failure && <p>Press again: what is done is not done twice.</p>}
+    </ConfirmDialog>
+  );
+}
+
+async function readExports(api: Api, cause: string): Promise<readonly OperatorExport[]> {
+  const exports = new Map<string, OperatorExport>();
+  for (let offset = 0; ; ) {
+    const page = await api.get('/api/admin/exports', { cause_id: cause, limit: 1_000, offset });
+    for (const one of page.results) exports.set(one.id, one);
+    offset += page.results.length;
+    if (page.next === null || page.results.length === 0) return [...exports.values()];
+  }
+}
+
+/** Returns false if there was nothing to do, or the export is gone. */
+async function act(api: Api, exportId: string, action: OperatorAction): Promise<boolean> {
+  try {
+    const path = '/api/admin/exports/{export_id}/act';
+    return (await api.post(path, { export_id: exportId }, { action })).passed_over === null;
+  } catch (error) {
+    if (error instanceof ApiFailure && error.status === 404) return false;
+    throw error;
+  }
 }

@@ -1,20 +1,23 @@
 import { useState } from 'react';
 import type { Api } from '../api.ts';
-import type { Usage } from '../api-types.ts';
-import { Choice } from '../form/choice.tsx';
-import { TextField } from '../form/text-field.tsx';
-import { lastMonths, useNow } from '../now.ts';
+import type { ApiKey, Project, Usage } from '../api-types.ts';
+import { Choice, TextField } from '../form/inputs.tsx';
+import { lastMonths, TimeText, useNow } from '../parts/time-text.tsx';
 import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
-import { offsetOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
-import { useSearchText } from '../use-search-text.ts';
-import { useTitle } from '../use-title.ts';
-import { AskButton, TenantActions } from './ask-button.tsx';
-import { CustomerParts } from './customer-parts.tsx';
+import { offsetOf, useQuery, useSearchText, useTitle } from '../use-route.ts';
+import { useResource } from '../use-api.ts';
+import { AskButton, SecretDialog } from '../parts/buttons.tsx';
 
 const pageSize = 50;
+
+/** The texts of a button that asks before it does something with a thing. */
+const about = (verb: string, what: string) => ({
+  verb,
+  label: `${verb} ${what}`,
+  title: `${verb} ${what}?`,
+});
 
 interface Props {
   readonly api: Api;
@@ -44,11 +47,12 @@ export function CustomersPage({ api, mayWrite }: Props) {
         {mayWrite && (
           <div className="row last">
             <AskButton
-              verb="Create"
-              of="an organization"
-              name=""
-              work={(name) => api.post('/api/admin/organizations', {}, { name })}
-            />
+              {...about('Create', 'an organization')}
+              draft={{ name: '' }}
+              work={(draft) => api.post('/api/admin/organizations', {}, draft)}
+            >
+              {({ field }) => <TextField {...field('name', 'Name')} />}
+            </AskButton>
           </div>
         )}
       </div>
@@ -125,5 +129,230 @@ function CustomerRow({ one, api, mayWrite, month }: RowProps) {
       </div>
       {isOpen && <CustomerParts {...{ api, mayWrite, id, name }} />}
     </li>
+  );
+}
+
+interface CustomerPartsProps {
+  readonly api: Api;
+  readonly mayWrite: boolean;
+  readonly id: string;
+  readonly name: string;
+}
+
+function CustomerParts({ api, mayWrite, id, name }: CustomerPartsProps) {
+  const of = { organization_id: id };
+  const projects = useResource({
+    key: `projects ${id}`,
+    load: (signal) => api.get('/api/admin/organizations/{organization_id}/projects', of, signal),
+    // Only what is polled is loaded again after a change.
+    pollMs: () => 60_000,
+  });
+  const keys = useResource({
+    key: `keys ${id}`,
+    load: (signal) => api.get('/api/admin/organizations/{organization_id}/keys', of, signal),
+    pollMs: () => 60_000,
+  });
+  const [made, setMade] = useState<{ readonly name: string; readonly key: string } | null>(null);
+  return (
+    <>
+      <Pending {...projects} lines={2} />
+      <ul className="cause-exports" aria-label={`Projects of ${name}`}>
+        {projects.data?.results.map((one) => (
+          <ProjectItem key={one.id} {...{ api, mayWrite, one }} />
+        ))}
+      </ul>
+      <Pending {...keys} lines={2} />
+      <ul className="cause-exports" aria-label={`Keys of ${name}`}>
+        {keys.data?.results.map((one) => (
+          <KeyItem key={one.id} {...{ api, mayWrite, one }} />
+        ))}
+      </ul>
+      {mayWrite && (
+        <div className="row">
+          <NewProjectButton {...{ api, id, name }} />
+          <NewKeyButton
+            {...{ api, id, name }}
+            projects={projects.data?.results ?? []}
+            onMade={setMade}
+          />
+        </div>
+      )}
+      {made && (
+        <SecretDialog name={made.name} secret={made.key} what="key" onClose={() => setMade(null)}>
+          <p>Give it to the customer. It is shown only now: copy it.</p>
+        </SecretDialog>
+      )}
+    </>
+  );
+}
+
+interface PartProps<One> {
+  readonly api: Api;
+  readonly mayWrite: boolean;
+  readonly one: One;
+}
+
+function ProjectItem({ api, mayWrite, one }: PartProps<Project>) {
+  const path = '/api/admin/projects/{project_id}';
+  return (
+    <li>
+      <strong>
+        <bdi>{one.name}</bdi>
+      </strong>{' '}
+      <small className="muted">
+        {one.id} · tenant key <code>{one.tenant_key}</code>
+      </small>{' '}
+      {one.disabled_at !== null && <span className="badge is-paused">Disabled</span>}{' '}
+      {mayWrite && (
+        <TenantActions
+          of={one.name}
+          isDisabled={one.disabled_at !== null}
+          change={(body) => api.patch(path, { project_id: one.id }, body)}
+        />
+      )}
+    </li>
+  );
+}
+
+function KeyItem({ api, mayWrite, one }: PartProps<ApiKey>) {
+  const isRevoked = one.revoked_at !== null;
+  return (
+    <li>
+      Key <bdi>{one.name}</bdi>{' '}
+      <small className="muted">
+        {one.scopes.join(', ')} ·{' '}
+        {one.project_ids === null ? 'all projects' : `project ${one.project_ids.join(', ')}`}
+        {isRevoked && ' · revoked'}
+        {!isRevoked && one.last_used_at !== null && (
+          <>
+            {' · used '}
+            <TimeText at={one.last_used_at} as="ago" />
+          </>
+        )}
+      </small>{' '}
+      {mayWrite && !isRevoked && (
+        <AskButton
+          {...about('Revoke', one.name)}
+          danger
+          work={() => api.post('/api/admin/keys/{key_id}/revoke', { key_id: one.id })}
+        >
+          <p>What uses the key is refused from the next request on.</p>
+        </AskButton>
+      )}
+    </li>
+  );
+}
+
+interface ProjectButtonProps {
+  readonly api: Api;
+  readonly id: string;
+  readonly name: string;
+}
+
+function NewProjectButton({ api, id, name }: ProjectButtonProps) {
+  return (
+    <AskButton
+      button="New project"
+      label={`New project of ${name}`}
+      title="New project"
+      verb="Create"
+      draft={{ name: '', tenant_key: '' }}
+      work={async ({ tenant_key: key, ...draft }) => {
+        const body = { ...draft, ...(key === '' ? {} : { tenant_key: key }) };
+        const path = '/api/admin/organizations/{organization_id}/projects';
+        const { warnings, ...made } = await api.post(path, { organization_id: id }, body);
+        return [`Project ${made.name} has the id ${made.id}.`, ...warnings].join(' ');
+      }}
+    >
+      {({ field }) => (
+        <>
+          <TextField {...field('name', 'Name')} />
+          <TextField
+            {...field('tenant_key', 'Tenant key')}
+            help="The value that the tenant column of your models has for this customer’s rows. It cannot be changed. Empty: the id of the project."
+          />
+        </>
+      )}
+    </AskButton>
+  );
+}
+
+const rights = [
+  ['*', 'Everything'],
+  ['batch_export:write,plugin:write', 'Exports and transformations, to change'],
+  ['batch_export:read,plugin:read', 'Exports and transformations, to read'],
+  ['batch_export:read,plugin:read,file:read', 'The same, and to download delivered files'],
+] as const;
+
+interface KeyButtonProps extends ProjectButtonProps {
+  readonly projects: readonly Project[];
+  readonly onMade: (made: { readonly name: string; readonly key: string }) => void;
+}
+
+function NewKeyButton({ api, id, name: organization, projects, onMade }: KeyButtonProps) {
+  return (
+    <AskButton
+      button="New key"
+      label={`New key of ${organization}`}
+      title="New key"
+      verb="Create"
+      draft={{ name: '', scopes: rights[1][0] as string, project_ids: '' }}
+      work={async ({ name, scopes, project_ids: project }) => {
+        const { key } = await api.post(
+          '/api/admin/organizations/{organization_id}/keys',
+          { organization_id: id },
+          {
+            name,
+            scopes: scopes.split(',') as ['*'],
+            project_ids: project === '' ? null : [Number(project)],
+          },
+        );
+        if (key === null) {
+          throw new Error('Its key was in an answer that did not arrive. Revoke it.');
+        }
+        onMade({ name, key });
+      }}
+    >
+      {({ field }) => (
+        <>
+          <TextField {...field('name', 'Name')} />
+          <Choice {...field('scopes', 'May')} choices={rights} />
+          <Choice
+            {...field('project_ids', 'For')}
+            choices={[
+              ['', 'All projects'] as const,
+              ...projects.map((one) => [String(one.id), one.name] as const),
+            ]}
+          />
+        </>
+      )}
+    </AskButton>
+  );
+}
+
+interface TenantProps {
+  readonly of: string;
+  readonly isDisabled: boolean;
+  readonly change: (body: { name?: string; disabled?: boolean }) => Promise<unknown>;
+}
+
+function TenantActions({ of, isDisabled, change }: TenantProps) {
+  return (
+    <>
+      <AskButton {...about('Rename', of)} draft={{ name: of }} work={change}>
+        {({ field }) => <TextField {...field('name', 'Name')} />}
+      </AskButton>
+      <AskButton
+        {...about(isDisabled ? 'Enable' : 'Disable', of)}
+        danger={!isDisabled}
+        work={() => change({ disabled: !isDisabled })}
+      >
+        <p>
+          {isDisabled
+            ? 'Its keys are accepted again. Exports that this has paused continue with the next interval.'
+            : 'Its keys are refused and its exports are paused. Live runs finish.'}
+        </p>
+      </AskButton>
+    </>
   );
 }

@@ -1,19 +1,13 @@
 import { useMemo } from 'react';
-import { connectApi } from '../api.ts';
-import { ConsoleContext, useApiDescription } from '../console-context.ts';
+import { ConsoleContext, useApi, useResource } from '../use-api.ts';
 import { ExportPage } from '../pages/export-page.tsx';
 import { RunPage } from '../pages/run-page.tsx';
-import { Boundary } from '../parts/boundary.tsx';
-import { targetPaths } from '../targets-context.ts';
-import { Failure } from '../parts/notice.tsx';
-import { ServiceBanner } from '../parts/service-banner.tsx';
+import { Boundary, Failure } from '../parts/notice.tsx';
+import { targetPaths } from '../parts/targets.ts';
+import { ServiceBanner, TopBar } from '../parts/top-bar.tsx';
 import { TargetList } from '../parts/target-list.tsx';
-import { TopBar } from '../parts/top-bar.tsx';
 import { hrefOf, projectOf, type Route, readRoute } from '../route.ts';
-import { useHash } from '../use-route.ts';
-import { installationEvents } from '../target-events.ts';
-import { useFocusOnPage } from '../use-focus-on-page.ts';
-import { useResource } from '../use-resource.ts';
+import { useFocusOnPage, useHash } from '../use-route.ts';
 import { CustomersPage } from './customers-page.tsx';
 import { CausesPage } from './causes-page.tsx';
 
@@ -24,10 +18,7 @@ interface Props {
 
 /** The page of an operator: all customers, by what is wrong, each export to look at, and who is notified. */
 export function OperatorApp({ operatorKey, onSignOut }: Props) {
-  const api = useMemo(
-    () => connectApi(operatorKey, '', () => onSignOut('The API key is no longer accepted.')),
-    [operatorKey, onSignOut],
-  );
+  const api = useApi(operatorKey, '', onSignOut);
   const hash = useHash();
   const route = readRoute(hash);
   const project = projectOf(hash);
@@ -76,10 +67,7 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
         ) : route.page === 'customers' ? (
           <CustomersPage api={api} mayWrite={mayWrite} />
         ) : route.page === 'notifications' ? (
-          <TargetList
-            {...{ api, mayWrite, reach: null, events: installationEvents }}
-            base={targetPaths.installation}
-          >
+          <TargetList {...{ api, mayWrite, reach: null, base: targetPaths.installation }}>
             <p>A target here hears of the exports of all customers, and of dead workers.</p>
           </TargetList>
         ) : (
@@ -113,15 +101,8 @@ const nothing = () => false;
 
 /** An export of a customer, which links of messages and of the queue dashboard lead to. Nothing can be changed here. */
 function Look({ operatorKey, project, route, onSignOut }: LookProps) {
-  const api = useMemo(
-    () => connectApi(operatorKey, project, () => onSignOut('The API key is no longer accepted.')),
-    [operatorKey, project, onSignOut],
-  );
-  const description = useApiDescription(api);
-  const context = useMemo(
-    () => ({ api, ...description, me: null, granted: [], may: nothing }),
-    [api, description],
-  );
+  const api = useApi(operatorKey, project, onSignOut);
+  const context = useMemo(() => ({ api, me: null, granted: [], may: nothing }), [api]);
   return (
     <ConsoleContext value={context}>
       <p className="row alert is-paused" role="status">

@@ -1,19 +1,20 @@
-import { useState } from 'react';
-import { cancelBackfill } from '../api.ts';
-import type { Backfill, BatchExport } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
-import { formatBytes, plural } from '../numbers.ts';
-import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
-import { Empty, Pending } from '../parts/notice.tsx';
+import { type KeyboardEvent, useState } from 'react';
+import { cancelBackfill, startBackfill } from '../api.ts';
+import type { Backfill, BackfillPreview, BackfillRequest, BatchExport } from '../api-types.ts';
+import { useAction, useConsole, useResource, useSay } from '../use-api.ts';
+import { formatBytes, formatCount, plural } from '../numbers.ts';
+import { AskButton, ConfirmDialog } from '../parts/buttons.tsx';
+import { Empty, Failure, Pending } from '../parts/notice.tsx';
 import { CursorPager } from '../parts/pager.tsx';
-import { IntervalText, TimeText } from '../parts/time-text.tsx';
-import { useAction } from '../use-action.ts';
-import { useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
-import { BackfillForm } from './backfill-form.tsx';
-import { useSay } from '../parts/toasts.tsx';
+import { IntervalText, localTimes, TimeText } from '../parts/time-text.tsx';
+import { useQuery } from '../use-route.ts';
+import { Choice, LocalTimeInput, onSubmit, TextField } from '../form/inputs.tsx';
+import { fieldsIn } from '../form/fields.ts';
+import { problemsOf } from '../form/form-problems.tsx';
+import { describeGoing } from '../going-rows.ts';
+import { GoingRows, mayRemoveRows, RemovalText, removal } from '../parts/going-rows.tsx';
+import { readLocalInput } from '../times.ts';
 
-/** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { api, may } = useConsole();
   const { id, mode } = batchExport;
@@ -73,12 +74,7 @@ function BackfillItem({ exportId, backfill }: ItemProps) {
         </h2>
         <span className={`badge is-${status}`}>{status}</span>
         {isRunning(backfill) && may('batch_export:write') && (
-          <DialogButton
-            className="small last"
-            dialog={(onClose) => <CancelDialog {...{ exportId, backfill, onClose }} />}
-          >
-            Cancel
-          </DialogButton>
+          <CancelButton {...{ exportId, backfill }} />
         )}
       </div>
       <progress
@@ -112,41 +108,256 @@ function BackfillItem({ exportId, backfill }: ItemProps) {
   );
 }
 
-function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
-  const { exportId, backfill, onClose } = props;
+function CancelButton({ exportId, backfill }: ItemProps) {
   const { api } = useConsole();
-  const say = useSay();
-  const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
-  const cancel = useAction(async () => {
-    await cancelBackfill(api, exportId, backfill.id, running);
-    say('The backfill is cancelled.');
-    onClose();
-  });
-  const choice = (value: 'cancel' | 'finish', title: string) => (
-    <label className="choice">
-      <input
-        type="radio"
-        name="running"
-        checked={running === value}
-        onChange={() => setRunning(value)}
-      />
-      <strong>{title}</strong>
-    </label>
-  );
+  const first: { running: 'cancel' | 'finish' } = { running: 'cancel' };
   return (
-    <ConfirmDialog
+    <AskButton
+      className="small last"
+      button="Cancel"
       title="Cancel this backfill?"
       verb="Cancel the backfill"
       dismiss="Keep it"
       danger
-      action={cancel}
-      onClose={onClose}
+      draft={first}
+      work={async ({ running }) => {
+        await cancelBackfill(api, exportId, backfill.id, running);
+        return 'The backfill is cancelled.';
+      }}
     >
-      <fieldset>
-        <legend>Live runs</legend>
-        {choice('cancel', 'Cancel them too')}
-        {choice('finish', 'Let them finish')}
-      </fieldset>
-    </ConfirmDialog>
+      {({ draft, change }) => (
+        <fieldset>
+          <legend>Live runs</legend>
+          {liveRuns.map(([running, title]) => (
+            <label key={running} className="choice">
+              <input
+                type="radio"
+                name="running"
+                checked={draft.running === running}
+                onChange={() => change({ running })}
+              />
+              <strong>{title}</strong>
+            </label>
+          ))}
+        </fieldset>
+      )}
+    </AskButton>
   );
+}
+
+const liveRuns = [
+  ['cancel', 'Cancel them too'],
+  ['finish', 'Let them finish'],
+] as const;
+
+export interface BackfillStart {
+  readonly start: string;
+  readonly end: string;
+  readonly reprocess: Backfill['reprocess'];
+}
+
+interface Props {
+  readonly batchExport: BatchExport;
+  readonly initial?: BackfillStart;
+}
+
+interface Draft {
+  readonly start: string;
+  readonly end: string;
+  readonly order: Backfill['order'];
+  readonly reprocess: Backfill['reprocess'];
+  readonly missingRows: Backfill['missing_rows'];
+  readonly concurrency: string;
+}
+
+const blank: Draft = {
+  start: '',
+  end: '',
+  order: 'oldest_first',
+  reprocess: 'failed',
+  missingRows: 'keep',
+  concurrency: '',
+};
+
+const reprocessing = [
+  ['failed', 'Only those without data'],
+  ['all', 'All, also those already exported'],
+  ['missing', 'Only those without data that were asked for'],
+  ['none', 'Only those that never ran'],
+] as const;
+const missingRowsChoices = [
+  ['keep', 'Keep them: the run fails, and the files stay'],
+  ['drop', 'Remove them from the files'],
+] as const;
+const orders = [
+  ['oldest_first', 'Oldest first'],
+  ['newest_first', 'Newest first'],
+] as const;
+
+/** Asks for a range, shows a preview, then starts the backfill. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
+export function BackfillForm({ batchExport, initial }: Props) {
+  const { api } = useConsole();
+  const say = useSay();
+  const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
+  const [preview, setPreview] = useState<BackfillPreview | null>(null);
+  const [asking, setAsking] = useState(false);
+  const look = useAction(async () => {
+    setPreview(
+      (await api.post(
+        'batch_exports/{id}/backfill',
+        { id: batchExport.id },
+        { ...requestOf(draft), dry_run: true },
+      )) as BackfillPreview,
+    );
+  });
+  const isDrop = draft.missingRows === 'drop';
+  const start = useAction(async () => {
+    const { backfill_id: id, backfill_total_runs: runs } = await startBackfill(
+      api,
+      batchExport.id,
+      { ...requestOf(draft), ...(isDrop && { shown_rows: preview?.totals.would_go ?? null }) },
+    );
+    if (runs === 0 || id === undefined) say('There was nothing to export.');
+    else {
+      say('The backfill has started.', () => cancelBackfill(api, batchExport.id, id, 'cancel'));
+    }
+    setAsking(false);
+    setPreview(null);
+    setDraft(blank);
+  });
+  const change = (part: Partial<Draft>) => {
+    setDraft({ ...draft, ...part });
+    setPreview(null);
+    look.clear();
+    start.clear();
+  };
+  const submit = onSubmit(() => {
+    if (preview && mayRemoveRows(preview, draft.missingRows)) setAsking(true);
+    else if (preview?.total_runs !== 0) void (preview ? start : look).run();
+  });
+  const { byField, rest } = problemsOf(look.failure ?? start.failure, ['start_at', 'end_at']);
+  const field = fieldsIn(draft, change, byField);
+  return (
+    <>
+      <form className="card panel" onSubmit={submit} noValidate>
+        <h2>Start a backfill</h2>
+        <div className="grid">
+          <LocalTimeInput {...field('start', 'From', 'start_at')} />
+          <LocalTimeInput {...field('end', 'To', 'end_at')} />
+          <Choice {...field('reprocess', 'Intervals')} choices={reprocessing} />
+          <Choice {...field('order', 'Order')} choices={orders} />
+          <Choice
+            {...field(
+              'missingRows',
+              'Delivered rows that the source no longer has',
+              'missing_rows',
+            )}
+            choices={missingRowsChoices}
+          />
+          <TextField
+            {...field('concurrency', 'Maximum runs at a time')}
+            input={{ type: 'number', min: 1, max: 100, placeholder: 'default' }}
+          />
+        </div>
+        <Failure failure={rest} />
+        {preview && <Preview preview={preview} missingRows={draft.missingRows} />}
+        <div className="row">
+          {preview && preview.total_runs > 0 ? (
+            <button
+              type="submit"
+              className="primary"
+              aria-disabled={start.busy}
+              onKeyDown={ignoreHeldKey}
+            >
+              Start {plural(preview.total_runs, 'run')}
+            </button>
+          ) : (
+            <button
+              type="submit"
+              aria-disabled={look.busy || preview !== null}
+              onKeyDown={ignoreHeldKey}
+            >
+              Preview
+            </button>
+          )}
+        </div>
+      </form>
+      {asking && preview && (
+        <ConfirmDialog {...removal} action={start} onClose={() => setAsking(false)}>
+          <RemovalText
+            going={describeGoing(preview.totals, 'drop')}
+            what={plural(preview.total_runs, 'interval')}
+          />
+        </ConfirmDialog>
+      )}
+    </>
+  );
+}
+
+interface PreviewProps {
+  readonly preview: BackfillPreview;
+  readonly missingRows: Backfill['missing_rows'];
+}
+
+function Preview({ preview, missingRows }: PreviewProps) {
+  const { start_at, end_at, total_runs, skipped, already_completed } = preview;
+  const { estimated_rows: rows, estimated_bytes: bytes } = preview;
+  if (total_runs === 0) {
+    return (
+      <p role="status">
+        <strong>0 runs.</strong> Each of the {plural(skipped, 'interval')} of this range is already
+        exported or has a run. To export them again, choose “{reprocessing[1][1]}”.
+      </p>
+    );
+  }
+  return (
+    <div className="preview" role="status">
+      <p>
+        <strong>{plural(total_runs, 'run')}</strong> over{' '}
+        <IntervalText start={start_at} end={end_at} />
+        {skipped > 0 && `, ${plural(skipped, 'interval')} skipped`}
+        {rows !== null && `, about ${formatCount(rows)} rows`}
+        {bytes !== null && ` and ${formatBytes(bytes)}`}.
+      </p>
+      {already_completed.length > 0 && (
+        <p className="muted">Already exported: {plural(already_completed.length, 'interval')}.</p>
+      )}
+      {preview.totals.delivered_rows > 0 && (
+        <GoingRows preview={preview} missingRows={missingRows} />
+      )}
+    </div>
+  );
+}
+
+/** The button starts what it has just previewed only if it is pressed again. */
+function ignoreHeldKey(event: KeyboardEvent): void {
+  if (event.repeat) event.preventDefault();
+}
+
+function draftOf({ start, end, reprocess }: BackfillStart): Draft {
+  return {
+    ...blank,
+    start: localTimes.inputValue(start),
+    end: localTimes.inputValue(end),
+    reprocess,
+  };
+}
+
+function requestOf({
+  start,
+  end,
+  order,
+  reprocess,
+  missingRows,
+  concurrency,
+}: Draft): BackfillRequest {
+  return {
+    start_at: readLocalInput(start),
+    end_at: readLocalInput(end),
+    order,
+    reprocess,
+    missing_rows: missingRows,
+    ...(concurrency === '' ? {} : { concurrency: Number(concurrency) }),
+  };
 }

@@ -1,12 +1,11 @@
 import type { Activity, BatchExport } from '../api-types.ts';
 import { type ChangeLine, changeLines } from '../change-lines.ts';
-import { useConsole } from '../console-context.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
-import { Heads } from '../parts/scrolled-table.tsx';
+import { Heads } from '../parts/tables.tsx';
 import { TimeText } from '../parts/time-text.tsx';
-import { offsetOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
+import { offsetOf, useQuery } from '../use-route.ts';
 
 const pageSize = 20;
 

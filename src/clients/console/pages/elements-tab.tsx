@@ -1,15 +1,14 @@
 import type { ReactNode } from 'react';
 import type { BatchExport, Coverage } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import { stateLooks } from '../coverage-grid.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { ScrolledTable } from '../parts/scrolled-table.tsx';
+import { ScrolledTable } from '../parts/tables.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
-import { useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
+import { useQuery } from '../use-route.ts';
 
 type Delivered = NonNullable<Coverage['elements']>[number];
 type Range = Coverage['ranges'][number];
@@ -74,7 +73,6 @@ export function ElementsTab({ batchExport: { id, mode } }: { readonly batchExpor
   );
 }
 
-/** The maximum of an answer. */
 const pageSize = 100;
 
 const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';

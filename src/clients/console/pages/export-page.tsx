@@ -1,5 +1,5 @@
-import type { BatchExport } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import type { BatchExport, Coverage } from '../api-types.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import {
   describeAdded,
   describeDestination,
@@ -7,19 +7,14 @@ import {
   failureOf,
   isBusy,
 } from '../export-health.ts';
-import { Boundary } from '../parts/boundary.tsx';
-import { Blocker } from '../parts/blocker.tsx';
+import { Boundary, Crumbs, Pending } from '../parts/notice.tsx';
 import { DeleteExportButton, PauseButton, RunNowButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
-import { Fact, Facts } from '../parts/facts.tsx';
-import { Loading, Trouble } from '../parts/notice.tsx';
+import { Fact, Facts } from '../parts/tables.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
-import { TimeText } from '../parts/time-text.tsx';
+import { ExportZone, IntervalText, TimeText, useNow } from '../parts/time-text.tsx';
 import { hrefOf, type Tab, tabs } from '../route.ts';
-import { useResource } from '../use-resource.ts';
-import { ExportZone } from '../use-times.ts';
-import { goTo } from '../use-route.ts';
-import { useTitle } from '../use-title.ts';
+import { goTo, useTitle } from '../use-route.ts';
 import { BackfillsTab } from './backfills-tab.tsx';
 import { ChangesTab } from './changes-tab.tsx';
 import { CoverageTab } from './coverage-tab.tsx';
@@ -28,23 +23,25 @@ import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
 import { StatementsTab } from './statements-tab.tsx';
+import { describeBlocker, needsOperator, reprocessOf } from '../coverage-blocker.ts';
+import { TextField } from '../form/inputs.tsx';
+import { plural } from '../numbers.ts';
+import { AskButton } from '../parts/buttons.tsx';
+import { ExportAgainButton } from '../parts/export-again.tsx';
 
-/** One export: its state, and its runs, backfills, logs and settings. */
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   const { api } = useConsole();
-  const { data, failure, reload } = useResource({
+  const loaded = useResource({
     key: exportId,
     load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
     pollMs: (item) => (item && isBusy(item) ? 4_000 : 15_000),
   });
+  const { data } = loaded;
   useTitle(data?.name ?? 'Export');
   return (
     <ExportZone value={data?.timezone ?? 'UTC'}>
-      <nav className="crumbs small" aria-label="Place">
-        <a href={hrefOf({ page: 'exports' })}>Exports</a>
-      </nav>
-      <Trouble what="export" failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={8} />}
+      <Crumbs above={[['Exports', { page: 'exports' }]]} />
+      <Pending {...loaded} what="export" lines={8} />
       {data && (
         <>
           <Head batchExport={data} />
@@ -155,4 +152,123 @@ function TabBody({ batchExport, tab }: { batchExport: BatchExport; tab: Tab }) {
     case 'statements':
       return <StatementsTab exportId={batchExport.id} />;
   }
+}
+
+const dayMs = 86_400_000;
+
+interface Props {
+  readonly batchExport: BatchExport;
+}
+
+type Range = NonNullable<Coverage['blocker']>;
+
+/** The intervals that hold the high-water mark of an export, and the actions of an operator. Nothing if it needs no one. */
+function Blocker({ batchExport }: Props) {
+  const { api, may } = useConsole();
+  const now = useNow();
+  const {
+    id,
+    mode,
+    high_water_mark: mark,
+    latest_runs: runs,
+    paused,
+    paused_reason: reason,
+  } = batchExport;
+  const { data } = useResource({
+    key: id,
+    // An action that moves the mark or fills a hole shows in the export first.
+    version: [mark, runs[0]?.id, runs[0]?.status].join(),
+    load: (signal) => {
+      // Of a single day: the blocker is the same.
+      const from = new Date(Date.now() - dayMs).toISOString();
+      return api.get('batch_exports/{id}/coverage', { id, from }, signal);
+    },
+    pollMs: () => 15_000,
+  });
+  const blocker = data?.blocker ?? null;
+  if (blocker === null || !needsOperator(blocker, now)) return null;
+  // The page says already that it is paused.
+  if (paused && ['paused', 'never_asked'].includes(blocker.state)) return null;
+  const isHealing = blocker.state === 'failed' && blocker.healing > 0;
+  const nextProbe = isHealing ? (data?.healing?.next_probe_at ?? null) : null;
+  return (
+    <section className="row alert is-Failed" aria-label="What holds the export back">
+      <div>
+        <p>
+          <strong>Complete only up to here:</strong>{' '}
+          <IntervalText start={blocker.start} end={blocker.end} />
+        </p>
+        <p>
+          {describeBlocker(blocker, paused && reason === null)}
+          {nextProbe !== null && (
+            <>
+              {' '}
+              It looks next at <TimeText at={nextProbe} />.
+            </>
+          )}
+        </p>
+      </div>
+      {may('batch_export:write') && (
+        <div className="row last">
+          {mode === 'append' ? (
+            <ExportAgainButton
+              exportId={id}
+              again={{ ...blocker, reprocess: reprocessOf(blocker) }}
+            />
+          ) : (
+            <RunNowButton batchExport={batchExport} />
+          )}
+          <AcceptButton exportId={id} blocker={blocker} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+interface AcceptProps {
+  readonly exportId: string;
+  readonly blocker: Range;
+}
+
+function AcceptButton({ exportId, blocker }: AcceptProps) {
+  const { api } = useConsole();
+  const { start, end, intervals, state } = blocker;
+  const accept = async ({ reason }: { readonly reason: string }) => {
+    const { accepted } = await api.post(
+      'batch_exports/{id}/coverage/accept',
+      { id: exportId },
+      { from: start, to: end, reason: reason.trim() === '' ? null : reason },
+    );
+    return `${plural(accepted, 'interval')} accepted.`;
+  };
+  return (
+    <AskButton
+      title={`Accept ${plural(intervals, 'interval')}?`}
+      verb="Accept as it is"
+      danger
+      draft={{ reason: '' }}
+      work={accept}
+    >
+      {({ field }) => (
+        <>
+          <p>
+            <IntervalText start={start} end={end} />
+          </p>
+          <p>
+            {state === 'unsettled'
+              ? 'The files stay as they are, and the export counts as complete here although rows may still arrive.'
+              : state === 'late_rows'
+                ? 'The files stay as they are, and Sluice no longer looks for late rows here.'
+                : 'No files are written, and the export counts as complete here although these intervals have no data.'}{' '}
+            You can still export them later.
+          </p>
+          <TextField
+            {...field('reason', 'Reason')}
+            help="Optional. Kept in the activity of the export."
+            input={{ maxLength: 1_000 }}
+          />
+        </>
+      )}
+    </AskButton>
+  );
 }

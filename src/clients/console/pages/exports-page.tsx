@@ -1,5 +1,5 @@
-import type { ExportSummary, OffsetPage } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import type { ExportSummary, Health, HealthCounts } from '../api-types.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import {
   describeDestination,
   describeInterval,
@@ -10,18 +10,13 @@ import {
 import { formatCount } from '../numbers.ts';
 import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
-import { HealthLinks } from '../parts/health-links.tsx';
-import { ListTools } from '../parts/list-tools.tsx';
-import { MessageText } from '../parts/message-text.tsx';
+import { ExportZone, MessageText } from '../parts/time-text.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
-import { RunStrip } from '../parts/status.tsx';
+import { RunStrip } from '../parts/run-facts.tsx';
 import { readRunError } from '../problems.ts';
 import { currentHash, hrefOf, withQuery } from '../route.ts';
-import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
-import { ExportZone } from '../use-times.ts';
-import { useTitle } from '../use-title.ts';
+import { chosenOf, offsetOf, useQuery, useSearchText, useTitle } from '../use-route.ts';
 
 const orderings = {
   health: 'Most urgent first',
@@ -31,6 +26,7 @@ const orderings = {
   last_run: 'Oldest run first',
 } as const;
 
+const defaultOrdering = 'health';
 const pageSize = 50;
 
 /** The exports of the project: how many have which health, and a page of those that are asked for. */
@@ -39,7 +35,7 @@ export function ExportsPage() {
   const { query } = useQuery();
   const chosen = chosenOf(query, 'health', healths);
   const search = query.get('search') ?? '';
-  const [ordering = 'health'] = chosenOf(query, 'ordering', Object.keys(orderings));
+  const [ordering = defaultOrdering] = chosenOf(query, 'ordering', Object.keys(orderings));
   const offset = offsetOf(query);
   const { data, failure, reload } = useResource({
     key: JSON.stringify([chosen, search, ordering, offset]),
@@ -70,7 +66,7 @@ export function ExportsPage() {
       <div className="row heading">
         <h1>Exports</h1>
         {counts.data && counts.data.total > 0 && (
-          <HealthLinks counts={counts.data} chosen={chosen} to={addressOf} />
+          <HealthLinks counts={counts.data} chosen={chosen} />
         )}
         {may('batch_export:write') && (
           <a className="button primary last" href={hrefOf({ page: 'new' })}>
@@ -78,7 +74,7 @@ export function ExportsPage() {
           </a>
         )}
       </div>
-      {!isNew && <ListTools what="exports" orderings={orderings} ordering={ordering} />}
+      {!isNew && <ListTools ordering={ordering} />}
       <Failure
         failure={failure ?? counts.failure}
         onRetry={failure ? reload : counts.reload}
@@ -93,7 +89,15 @@ export function ExportsPage() {
           </p>
         </Empty>
       )}
-      {data && data.results.length > 0 && <Rows page={data} />}
+      {data && data.results.length > 0 && (
+        <ul className="card" aria-label={`${formatCount(data.count)} exports`}>
+          {data.results.map((one) => (
+            <ExportZone key={one.id} value={one.timezone}>
+              <ExportRow batchExport={one} />
+            </ExportZone>
+          ))}
+        </ul>
+      )}
       {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} />}
     </>
   );
@@ -114,18 +118,6 @@ function NoExports() {
         </a>
       )}
     </Empty>
-  );
-}
-
-function Rows({ page }: { page: OffsetPage<ExportSummary> }) {
-  return (
-    <ul className="card" aria-label={`${formatCount(page.count)} exports`}>
-      {page.results.map((batchExport) => (
-        <ExportZone key={batchExport.id} value={batchExport.timezone}>
-          <ExportRow batchExport={batchExport} />
-        </ExportZone>
-      ))}
-    </ul>
   );
 }
 
@@ -183,5 +175,69 @@ function Reasons({ batchExport }: { batchExport: ExportSummary }) {
       )}
       {health === 'late' && <p className="warn-text small">{reason}</p>}
     </>
+  );
+}
+
+interface Props {
+  readonly counts: HealthCounts;
+  readonly chosen: readonly Health[];
+}
+
+/** `3 failing · 2 late · 493 fine`, each a link to these exports. None: nothing to say about them. */
+function HealthLinks({ counts, chosen }: Props) {
+  const shown = healths.filter(
+    (health) => counts[health] > 0 || chosen.includes(health) || health === 'fine',
+  );
+  return (
+    <ul className="row health" aria-label="Exports by health">
+      {shown.map((health) => (
+        <li key={health}>
+          <a
+            className={`health-${health}`}
+            href={addressOf(health)}
+            aria-current={chosen.includes(health) ? 'true' : undefined}
+          >
+            {formatCount(counts[health])} {health}
+          </a>
+        </li>
+      ))}
+      {chosen.length > 0 && (
+        <li>
+          <a href={addressOf(null)}>all {formatCount(counts.total)}</a>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** A search field and the order of the list, both kept in the address. */
+function ListTools({ ordering }: { readonly ordering: string }) {
+  const { setQuery } = useQuery();
+  const [text, setText] = useSearchText();
+  return (
+    <div className="row filters">
+      <input
+        type="search"
+        aria-label="Search exports"
+        placeholder="Search by name"
+        maxLength={400}
+        value={text}
+        onChange={({ target }) => setText(target.value)}
+      />
+      <select
+        className="order"
+        aria-label="Order of the exports"
+        value={ordering}
+        onChange={({ target: { value } }) =>
+          setQuery({ ordering: value === defaultOrdering ? null : value, from: null })
+        }
+      >
+        {Object.entries(orderings).map(([value, name]) => (
+          <option key={value} value={value}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </div>
   );
 }

@@ -1,15 +1,12 @@
 import { useEffect, useState } from 'react';
 import { type LogEntry, type LogLevel, logLevels } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
-import { FilterChips } from '../parts/filter-chips.tsx';
-import { MessageText } from '../parts/message-text.tsx';
+import { useConsole, useResource } from '../use-api.ts';
+import { FilterChips } from '../parts/tables.tsx';
+import { MessageText, TimeText } from '../parts/time-text.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
-import { TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
-import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
-import { useSearchText } from '../use-search-text.ts';
+import { chosenOf, offsetOf, useQuery, useSearchText } from '../use-route.ts';
 
 interface Props {
   readonly exportId: string;

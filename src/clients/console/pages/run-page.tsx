@@ -1,24 +1,21 @@
-import type { Run } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import type { Run, RunFiles, StepCount } from '../api-types.ts';
+import { useAction, useConsole, useResource } from '../use-api.ts';
 import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes, formatCount, plural } from '../numbers.ts';
-import { Fact, Facts } from '../parts/facts.tsx';
-import { Loading, Trouble } from '../parts/notice.tsx';
-import { RunDuration, RunRows } from '../parts/run-facts.tsx';
-import { RunFileList } from '../parts/run-file-list.tsx';
+import { Fact, Facts, Heads, ScrolledTable } from '../parts/tables.tsx';
+import { Crumbs, Failure, Pending } from '../parts/notice.tsx';
+import { RunDuration, RunRows, RunStateText } from '../parts/run-facts.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
-import { RunStateText } from '../parts/status.tsx';
-import { StepCounts } from '../parts/step-counts.tsx';
-import { IntervalText, TimeText } from '../parts/time-text.tsx';
+import { ExportZone, IntervalText, TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { attemptsOf } from '../run-state.ts';
-import { useResource } from '../use-resource.ts';
-import { ExportZone } from '../use-times.ts';
-import { useTitle } from '../use-title.ts';
+import { offsetOf, useQuery, useTitle } from '../use-route.ts';
 import { LogsView } from './logs-view.tsx';
 import { RunActions } from './runs-tab.tsx';
+import { openFile } from '../save-file.ts';
+import { CopyText } from '../parts/buttons.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
 
-/** One run and its logs. */
 export function RunPage({ exportId, runId }: { exportId: string; runId: string }) {
   const { api, may } = useConsole();
   const batchExport = useResource({
@@ -26,7 +23,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
     load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
     pollMs: (item) => (item ? null : 10_000),
   });
-  const { data, failure, reload } = useResource({
+  const loaded = useResource({
     key: runId,
     load: (signal) =>
       api.get(
@@ -38,16 +35,15 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
     pollMs: (run) => (run && hasEnded(run) ? 15_000 : 3_000),
   });
   useTitle('Run');
+  const { data } = loaded;
+  const above = [
+    ['Exports', { page: 'exports' }],
+    [batchExport.data?.name ?? 'Export', { page: 'export', exportId, tab: 'runs' }],
+  ] as const;
   return (
     <ExportZone value={batchExport.data?.timezone ?? 'UTC'}>
-      <nav className="crumbs small" aria-label="Place">
-        <a href={hrefOf({ page: 'exports' })}>Exports</a>
-        <a href={hrefOf({ page: 'export', exportId, tab: 'runs' })}>
-          {batchExport.data?.name ?? 'Export'}
-        </a>
-      </nav>
-      <Trouble what="run" failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={8} />}
+      <Crumbs above={above} />
+      <Pending {...loaded} what="run" lines={8} />
       {data && (
         <>
           <div className="row heading">
@@ -133,5 +129,153 @@ function RunFacts({ run }: { run: Run }) {
         <code>{run.id}</code>
       </Fact>
     </Facts>
+  );
+}
+
+const filesPageSize = 50;
+
+interface Props {
+  readonly exportId: string;
+  readonly runId: string;
+}
+
+function RunFileList({ exportId, runId }: Props) {
+  const { api } = useConsole();
+  const { query } = useQuery();
+  const offset = offsetOf(query, 'files');
+  const { data, failure, reload } = useResource({
+    key: `${runId} ${offset}`,
+    load: (signal) =>
+      api.get(
+        'batch_exports/{batch_export_id}/runs/{id}/files',
+        { batch_export_id: exportId, id: runId, limit: filesPageSize, offset },
+        signal,
+      ),
+  });
+  return (
+    <section aria-label="Files">
+      <h2 className="section">Files</h2>
+      <Pending {...{ data, failure, reload }} lines={2} />
+      {data && <Current files={data} exportId={exportId} runId={runId} />}
+      {data && <OffsetPager page={data} pageSize={filesPageSize} offset={offset} name="files" />}
+    </section>
+  );
+}
+
+function Current({ files, exportId, runId }: Props & { readonly files: RunFiles }) {
+  const { results, manifest, current_run: current } = files;
+  if (current === null) return <p className="muted">The interval has no files.</p>;
+  const later =
+    current === runId ? null : (
+      <p className="muted">
+        A <a href={hrefOf({ page: 'run', exportId, runId: current })}>later run</a>{' '}
+        {results.length === 0
+          ? 'has replaced the files of this one.'
+          : 'has added rows to the interval, in further files.'}
+      </p>
+    );
+  if (later && results.length === 0) return later;
+  if (results.length === 0 && manifest === null) {
+    return <p className="muted">The interval has no files.</p>;
+  }
+  return (
+    <>
+      {later}
+      <FileTable {...{ results, manifest, exportId, runId }} />
+    </>
+  );
+}
+
+type TableProps = Props & Pick<RunFiles, 'results' | 'manifest'>;
+
+function FileTable({ results, manifest, exportId, runId }: TableProps) {
+  const { api, may } = useConsole();
+  const download = useAction(async (key: string) => {
+    const path = 'batch_exports/{batch_export_id}/runs/{id}/link';
+    const { url } = await api.post(path, { batch_export_id: exportId, id: runId }, { key });
+    openFile(url);
+  });
+  const mayDownload = may('file:read');
+  const downloadOf = (key: string) =>
+    mayDownload && (
+      <td>
+        <button
+          type="button"
+          className="quiet"
+          aria-label={`Download ${key}`}
+          aria-disabled={download.busy}
+          onClick={() => download.run(key)}
+        >
+          Download
+        </button>
+      </td>
+    );
+  const heads = ['Object', 'Rows', 'Size', 'SHA-256', ...(mayDownload ? ['Link'] : [])];
+  return (
+    <>
+      <ScrolledTable label="Objects" heads={heads}>
+        {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
+          <tr key={key}>
+            <th scope="row">
+              <CopyText what="path" text={uri ?? key} />
+              {rejected && <small className="muted"> rejected rows</small>}
+            </th>
+            <td>{formatCount(rows)}</td>
+            <td>{formatBytes(bytes)}</td>
+            <td>
+              <code>{sha256}</code>
+            </td>
+            {downloadOf(key)}
+          </tr>
+        ))}
+        {manifest && (
+          <tr>
+            <th scope="row">
+              <CopyText what="path" text={manifest.uri ?? manifest.key} />
+              <small className="muted"> manifest</small>
+            </th>
+            <td />
+            <td />
+            <td />
+            {downloadOf(manifest.key)}
+          </tr>
+        )}
+      </ScrolledTable>
+      {download.failure && <Failure failure={download.failure} />}
+    </>
+  );
+}
+
+const columns = ['In', 'Out', 'Dropped', 'Rejected', 'Errors', 'Time'];
+
+function StepCounts({ steps }: { readonly steps: readonly StepCount[] }) {
+  return (
+    <table className="card runs" aria-label="Rows of each step">
+      <Heads names={['Step']} numbers={columns} />
+      <tbody>
+        {steps.map((count) => (
+          <CountRow key={count.config} count={count} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function CountRow({ count }: { readonly count: StepCount }) {
+  const { config, in: rows, out, dropped, errored, time_ms: timeMs, error } = count;
+  // Rows that neither went on nor were dropped went to the rejected file.
+  const counts = [rows, out, dropped, rows - out - dropped, errored].map(formatCount);
+  return (
+    <tr>
+      <th scope="row">
+        <a href={hrefOf({ page: 'step', stepId: config })}>Step {config}</a>
+        {error !== null && <small className="bad-text"> {error}</small>}
+      </th>
+      {[...counts, `${formatCount(timeMs)} ms`].map((value, index) => (
+        <td key={columns[index]} className="number" data-label={columns[index]}>
+          {value}
+        </td>
+      ))}
+    </tr>
   );
 }

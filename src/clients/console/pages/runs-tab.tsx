@@ -1,27 +1,20 @@
 import { cancelRun } from '../api.ts';
 import type { Run } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useAction, useConsole, useResource } from '../use-api.ts';
 import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
-import { ActButton } from '../parts/act-button.tsx';
+import { ActButton } from '../parts/buttons.tsx';
 import { ExportAgainButton } from '../parts/export-again.tsx';
-import { FilterChips } from '../parts/filter-chips.tsx';
+import { FilterChips, Heads } from '../parts/tables.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { CursorPager } from '../parts/pager.tsx';
-import { RunDuration, RunRows } from '../parts/run-facts.tsx';
-import { Heads } from '../parts/scrolled-table.tsx';
-import { RunStateText } from '../parts/status.tsx';
-import { IntervalText } from '../parts/time-text.tsx';
+import { RunDuration, RunRows, RunStateText } from '../parts/run-facts.tsx';
+import { IntervalText, MessageText } from '../parts/time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { attemptsOf, runFilters, statusLabels } from '../run-state.ts';
-import { useAction } from '../use-action.ts';
-import { chosenOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
-import { useSay } from '../parts/toasts.tsx';
-import { MessageText } from '../parts/message-text.tsx';
+import { chosenOf, useQuery } from '../use-route.ts';
 
-/** The runs of an export, newest first. */
 export function RunsTab({ exportId }: { exportId: string }) {
   const { api, may } = useConsole();
   const { query, setQuery } = useQuery();
@@ -84,7 +77,6 @@ function RunTable({ runs }: { runs: readonly Run[] }) {
   );
 }
 
-/** The tries of one interval, the newest first. */
 type Tries = readonly [Run, ...Run[]];
 
 /** One entry for each interval, at the place of its newest run. */
@@ -179,10 +171,9 @@ export function RunActions({ run }: { run: Run }) {
 
 function CancelRunButton({ run }: { run: Run }) {
   const { api, may } = useConsole();
-  const say = useSay();
   const act = useAction(async () => {
     await cancelRun(api, run.batch_export, run.id);
-    say('The run is being cancelled.');
+    return 'The run is being cancelled.';
   });
   if (!may('batch_export:write')) return null;
   return (

@@ -1,16 +1,15 @@
 import type { BatchExport, Config, PlannedInterval } from '../api-types.ts';
-import { useConsole, useDescription } from '../console-context.ts';
+import { useConsole, useDescription, useResource } from '../use-api.ts';
 import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
 import type { DestinationForm } from '../form/openapi.ts';
 import { plural } from '../numbers.ts';
-import { Fact, Facts } from '../parts/facts.tsx';
+import { Fact, Facts } from '../parts/tables.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { TrySavedDestination, TrySavedRows } from '../parts/try-out.tsx';
 import { days } from '../times.ts';
-import { useResource } from '../use-resource.ts';
 
 /** The settings of the export, its next intervals, and the test of its destination. */
 export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
@@ -132,7 +131,6 @@ const fates: Readonly<Record<PlannedInterval['fate'], string>> = {
   outside_window: 'not exported: outside start and end',
 };
 
-/** The next intervals of the schedule. */
 function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
   const { api } = useConsole();
   const { id, last_updated_at } = batchExport;

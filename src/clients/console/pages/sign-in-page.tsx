@@ -1,13 +1,12 @@
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import type { Me } from '../api-types.ts';
 import { ApiFailure, connectApi } from '../api.ts';
-import { Choice } from '../form/choice.tsx';
-import { TextField } from '../form/text-field.tsx';
-import { Logo } from '../parts/logo.tsx';
+import { Choice, onSubmit, TextField } from '../form/inputs.tsx';
+import { Logo } from '../parts/top-bar.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { projectOf } from '../route.ts';
 import { operatorProject, type Session } from '../session.ts';
-import { useAction } from '../use-action.ts';
+import { useAction } from '../use-api.ts';
 
 interface Props {
   /** Why the operator was signed out; empty at first. */
@@ -49,13 +48,9 @@ export function SignInPage({ notice, onSignedIn }: Props) {
       setProject(String(first.id));
     }
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    void signIn.run();
-  };
   return (
     <main className="sign-in">
-      <form className="stack" onSubmit={submit}>
+      <form className="stack" onSubmit={onSubmit(signIn.run)}>
         <h1>
           <Logo /> Sluice
         </h1>
@@ -83,7 +78,13 @@ export function SignInPage({ notice, onSignedIn }: Props) {
           }
         />
         {choices !== null && (
-          <ProjectChoice choices={choices} project={project} onChange={setProject} />
+          <Choice
+            attr="project"
+            label="Project"
+            value={project}
+            choices={choices.map(({ id, name }) => [String(id), `${name} (${id})`] as const)}
+            onChange={setProject}
+          />
         )}
         <Failure failure={signIn.failure} />
         <button
@@ -96,23 +97,5 @@ export function SignInPage({ notice, onSignedIn }: Props) {
         </button>
       </form>
     </main>
-  );
-}
-
-interface ChoiceProps {
-  readonly choices: Me['projects'];
-  readonly project: string;
-  readonly onChange: (project: string) => void;
-}
-
-function ProjectChoice({ choices, project, onChange }: ChoiceProps) {
-  return (
-    <Choice
-      attr="project"
-      label="Project"
-      value={project}
-      choices={choices.map(({ id, name }) => [String(id), `${name} (${id})`] as const)}
-      onChange={onChange}
-    />
   );
 }

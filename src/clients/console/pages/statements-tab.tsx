@@ -1,31 +1,22 @@
 import { useState } from 'react';
 import type { Statement, StatementHead } from '../api-types.ts';
-import {
-  checkStatements,
-  readSigningKey,
-  type SigningKey,
-  type StatementVerdict,
-} from '../check-statements.ts';
-import { useConsole } from '../console-context.ts';
+import { useAction, useConsole, useResource } from '../use-api.ts';
 import { formatCount, plural } from '../numbers.ts';
-import { ActButton } from '../parts/act-button.tsx';
-import { CopyText } from '../parts/copy-text.tsx';
-import { Certificates, DeliveryRecord } from '../parts/documents.tsx';
-import { Fact, Facts } from '../parts/facts.tsx';
+import { ActButton, CopyText } from '../parts/buttons.tsx';
+import { Fact, Facts, ScrolledTable } from '../parts/tables.tsx';
 import { Empty, Failure, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
-import { ScrolledTable } from '../parts/scrolled-table.tsx';
-import { IntervalText } from '../parts/time-text.tsx';
+import { IntervalText, lastMonths, useNow } from '../parts/time-text.tsx';
 import { saveFile } from '../save-file.ts';
-import { useAction } from '../use-action.ts';
-import { offsetOf, useQuery } from '../use-query.ts';
-import { useResource } from '../use-resource.ts';
+import { offsetOf, useQuery } from '../use-route.ts';
+import type { Api } from '../api.ts';
+import { Choice } from '../form/inputs.tsx';
+import { isRecord, parseJson } from '../json.ts';
 
 const pageSize = 20;
 const pollMs = () => 15_000;
 const heads = ['Number', 'Period', 'Delivered', 'Removed', 'Erased', 'Balance', 'Digest', 'File'];
 
-/** The signed statements of an export, and how to check them. */
 export function StatementsTab({ exportId: id }: { readonly exportId: string }) {
   const { api, may } = useConsole();
   const offset = offsetOf(useQuery().query);
@@ -64,7 +55,7 @@ export function StatementsTab({ exportId: id }: { readonly exportId: string }) {
         </Empty>
       )}
       {head.data && key.data && head.data.number > 0 && (
-        <Proof exportId={id} head={head.data} signingKey={key.data} />
+        <Proof head={head.data} signingKey={key.data} />
       )}
       {data && data.results.length > 0 && (
         <ScrolledTable className="scroll" label="List of statements" heads={heads}>
@@ -115,47 +106,29 @@ function StatementRow({ id, statement }: { readonly id: string; readonly stateme
 }
 
 interface ProofProps {
-  readonly exportId: string;
   readonly head: StatementHead;
   readonly signingKey: SigningKey;
 }
 
-/** The head, the key, the command of the checker, and a check in the browser. */
-function Proof({ exportId, head, signingKey: { fingerprint, publicKey } }: ProofProps) {
-  const { api } = useConsole();
-  const [verdict, setVerdict] = useState<StatementVerdict | null>(null);
-  const check = useAction(async () => {
-    setVerdict(null);
-    const newest = await api.get('batch_exports/{id}/statements/head', { id: exportId });
-    setVerdict(await checkStatements(api, exportId, newest, fingerprint ?? publicKey));
-  });
+function Proof({ head, signingKey: { fingerprint, publicKey } }: ProofProps) {
   const shownKey = fingerprint ?? publicKey;
   const command = `node sluice-check.mjs ./copy-of-the-bucket --deep --key ${shownKey} --head ${head.number}:${head.sha256}`;
   return (
-    <>
-      <Facts>
-        <Fact name="At the destination">
-          {head.put_number} of {head.number}
-          {head.put_fault !== null && <span className="warn-text"> {head.put_fault}</span>}
-        </Fact>
-        <Fact name="Loaded by the receiver">
-          <Loaded acknowledged={head.acknowledged} />
-        </Fact>
-        <Fact name={fingerprint === null ? 'Public key' : 'Fingerprint of the key'}>
-          <CopyText text={shownKey} what="key" />
-        </Fact>
-        <Fact name="Check a copy of the bucket">
-          <CopyText text={command} what="command" />
-        </Fact>
-      </Facts>
-      <div className="row">
-        <ActButton act={check}>Check here</ActButton>
-        <span className="muted small">
-          Checks the chain and the signatures in this browser, not the files at the destination.
-        </span>
-      </div>
-      {verdict && <Verdict verdict={verdict} />}
-    </>
+    <Facts>
+      <Fact name="At the destination">
+        {head.put_number} of {head.number}
+        {head.put_fault !== null && <span className="warn-text"> {head.put_fault}</span>}
+      </Fact>
+      <Fact name="Loaded by the receiver">
+        <Loaded acknowledged={head.acknowledged} />
+      </Fact>
+      <Fact name={fingerprint === null ? 'Public key' : 'Fingerprint of the key'}>
+        <CopyText text={shownKey} what="key" />
+      </Fact>
+      <Fact name="Check a copy of the bucket">
+        <CopyText text={command} what="command" />
+      </Fact>
+    </Facts>
   );
 }
 
@@ -172,21 +145,118 @@ function Loaded({ acknowledged }: Pick<StatementHead, 'acknowledged'>) {
   );
 }
 
-function Verdict({ verdict: { isRight, lines } }: { readonly verdict: StatementVerdict }) {
+interface SigningKey {
+  /** SHA-256 of the public key; null if the browser cannot compute it here. */
+  readonly fingerprint: string | null;
+  readonly publicKey: string;
+}
+
+/** The newest key of the installation; null before the first. */
+async function readSigningKey(api: Api): Promise<SigningKey | null> {
+  const answer = parseJson(await api.getText('/api/signing_keys', {}));
+  const newest: unknown = isRecord(answer) && Array.isArray(answer.keys) && answer.keys.at(-1);
+  if (!isRecord(newest) || typeof newest.public_key !== 'string') return null;
+  const { public_key: publicKey } = newest;
+  const pairs = publicKey.match(/../g) ?? [];
+  const bytes = Uint8Array.from(pairs, (pair) => Number.parseInt(pair, 16));
+  const digest = await globalThis.crypto.subtle?.digest('SHA-256', bytes);
+  const digits =
+    digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0'));
+  return { fingerprint: digits?.join('') ?? null, publicKey };
+}
+
+/** A page for people, or the bytes that are signed. */
+const formats = [
+  ['html', 'page', 'text/html'],
+  ['json', 'signed JSON', 'application/json'],
+] as const;
+type Format = (typeof formats)[number][0];
+
+interface SaveProps {
+  readonly what: string;
+  readonly save: (format: Format, type: string) => Promise<void>;
+}
+
+function SaveButtons({ what, save }: SaveProps) {
+  const action = useAction(save);
   return (
-    <div role="status" aria-label="Result of the check">
-      <p className={isRight ? 'good-text' : 'warn-text'}>
-        <strong>
-          {isRight ? 'The chain and all signatures are right.' : 'This is not shown to be right.'}
-        </strong>
-      </p>
-      <ul className="small reason">
-        {lines.map((line) => (
-          <li key={line}>
-            <code>{line}</code>
-          </li>
-        ))}
-      </ul>
-    </div>
+    <>
+      {formats.map(([format, name, type]) => (
+        <button
+          key={format}
+          type="button"
+          className="small quiet"
+          aria-label={`Save as ${name}: ${what}`}
+          aria-disabled={action.busy}
+          onClick={() => void action.run(format, type)}
+        >
+          Save as {name}
+        </button>
+      ))}
+      <Failure failure={action.failure} />
+    </>
   );
+}
+
+function DeliveryRecord() {
+  const { api } = useConsole();
+  const months = lastMonths(useNow());
+  const [chosen, setMonth] = useState<string | null>(null);
+  const month = chosen ?? months[0] ?? '';
+  return (
+    <section className="row" aria-label="Delivery record">
+      <Choice
+        attr="month"
+        label="Delivery record of all exports"
+        value={month}
+        choices={months.map((one) => [one, one] as const)}
+        onChange={setMonth}
+      />
+      <SaveButtons
+        what="the delivery record"
+        save={async (format, type) => {
+          const text = await api.getText('delivery_record', { month, format });
+          saveFile(`delivery ${month}.${format}`, text, type);
+        }}
+      />
+    </section>
+  );
+}
+
+interface CertificatesProps {
+  readonly exportId: string;
+  readonly number: number;
+}
+
+/** The certificates of what a statement has erased. */
+function Certificates({ exportId: id, number }: CertificatesProps) {
+  const { api } = useConsole();
+  return (
+    <SaveButtons
+      what={`the certificates of erasure of statement ${number}`}
+      save={async (format, type) => {
+        for (const request of await requestsOf(api, id, number)) {
+          const text = await api.getText('batch_exports/{id}/erasures/{request}', {
+            id,
+            request,
+            format,
+          });
+          saveFile(`erasure ${request}.${format}`, text, type);
+        }
+      }}
+    />
+  );
+}
+
+/** The requests to erase that a statement books. */
+async function requestsOf(api: Api, id: string, number: number): Promise<ReadonlySet<string>> {
+  const text = await api.getText('batch_exports/{id}/statements/{number}', { id, number });
+  const statement = parseJson(text);
+  const bookings: readonly unknown[] =
+    isRecord(statement) && Array.isArray(statement.bookings) ? statement.bookings : [];
+  const requests = bookings.flatMap((booking) => {
+    const note = isRecord(booking) && booking.kind === 'erased' ? booking.note : null;
+    return isRecord(note) && typeof note.request === 'string' ? [note.request] : [];
+  });
+  return new Set(requests);
 }

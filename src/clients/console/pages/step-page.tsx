@@ -1,37 +1,50 @@
-import { type ReactNode, useState } from 'react';
-import type { Plugin } from '../api-types.ts';
+import { useState } from 'react';
+import type { Plugin, Step } from '../api-types.ts';
 import { listSteps, wholeList } from '../api.ts';
-import { useConsole } from '../console-context.ts';
-import { Choice } from '../form/choice.tsx';
-import { pluginOf } from '../form/step-draft.ts';
-import { StepForm } from '../form/step-form.tsx';
-import { NeedsScope } from '../parts/needs-scope.tsx';
-import { Loading, Trouble } from '../parts/notice.tsx';
+import { useAction, useConsole, useResource } from '../use-api.ts';
+import { Choice, onSubmit, TextField } from '../form/inputs.tsx';
+import { fieldsIn } from '../form/fields.ts';
+import {
+  fieldsOfPlugin,
+  newStepOf,
+  pluginOf,
+  stepAttr,
+  stepAttrs,
+  stepChangeOf,
+  type StepDraft,
+  stepDraftOf,
+  type StepPlugin,
+  trialStepOf,
+} from '../form/step-draft.ts';
+import { Failure, Frame, NeedsScope, Pending } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
-import { useResource } from '../use-resource.ts';
-import { useTitle } from '../use-title.ts';
+import { goTo } from '../use-route.ts';
+import { AppliedBy } from '../parts/applied-by.tsx';
+import { Lab, useLab } from '../parts/lab.tsx';
+import { ConfigField } from '../form/config-fields.tsx';
+import { FieldsToCorrect, problemsOf, useFocusOnProblem } from '../form/form-problems.tsx';
 
-/** The form of an existing step. */
+const above = [['Transformations', { page: 'transformations' }]] as const;
+
 export function StepPage({ stepId }: { stepId: number }) {
   const { api } = useConsole();
-  const { data, failure, reload } = useResource({
+  const step = useResource({
     key: `step ${stepId}`,
     // Loaded once: a later answer must not overwrite what the operator has typed.
     load: (signal) => api.get('pipeline_transformation_configs/{id}', { id: stepId }, signal),
   });
   return (
-    <StepFrame title={data?.name ?? 'Step'}>
-      <Trouble what="step" failure={failure} onRetry={reload} />
-      {!data && !failure && <Loading lines={8} />}
-      {data && <StepForm plugin={pluginOf(data)} step={data} order={data.order} />}
-    </StepFrame>
+    <Frame above={above} title={step.data?.name ?? 'Step'}>
+      <Pending {...step} what="step" lines={8} />
+      {step.data && <StepForm plugin={pluginOf(step.data)} step={step.data} order={0} />}
+    </Frame>
   );
 }
 
 /** The choice of a plugin, and the form of a new step. It becomes the last of the chain. */
 export function NewStepPage() {
   const { api } = useConsole();
-  const { data, failure, reload } = useResource({
+  const choice = useResource({
     key: 'new step',
     load: async (signal) => {
       const [plugins, steps] = await Promise.all([
@@ -43,13 +56,12 @@ export function NewStepPage() {
     },
   });
   return (
-    <StepFrame title="New step">
+    <Frame above={above} title="New step">
       <NeedsScope scope="plugin:write">
-        <Trouble what="project" failure={failure} onRetry={reload} />
-        {!data && !failure && <Loading lines={8} />}
-        {data && <NewStep {...data} />}
+        <Pending {...choice} what="project" lines={8} />
+        {choice.data && <NewStep {...choice.data} />}
       </NeedsScope>
-    </StepFrame>
+    </Frame>
   );
 }
 
@@ -76,17 +88,107 @@ function NewStep({ plugins, order }: { plugins: readonly Plugin[]; order: number
   );
 }
 
-function StepFrame({ title, children }: { title: string; children: ReactNode }) {
-  useTitle(title);
+interface Props {
+  readonly plugin: StepPlugin;
+  readonly step: Step | null;
+  readonly order: number;
+}
+
+/** Creates or changes a step of the chain, and tries it in the lab. Without the right to write: shows it. */
+function StepForm({ plugin, step, order }: Props) {
+  const { api, may } = useConsole();
+  const [draft, setDraft] = useState(() => stepDraftOf(plugin, step));
+  /** Of an attempt to save without the decision whether the step is enabled. */
+  const [undecided, setUndecided] = useState<object | null>(null);
+  const readOnly = !may('plugin:write');
+  const lab = useLab(() => {
+    save.clear();
+    return { configs: [trialStepOf(plugin, draft)] };
+  });
+  const save = useAction(async () => {
+    if (draft.enabled === '') return lab.check();
+    const { name } = step
+      ? await api.patch(
+          'pipeline_transformation_configs/{id}',
+          { id: step.id },
+          stepChangeOf(plugin, draft),
+        )
+      : await api.post('pipeline_transformation_configs', {}, newStepOf(plugin, draft, order));
+    goTo({ page: 'transformations' });
+    return `${name} is ${step ? 'changed' : 'created'}.`;
+  });
+  const attrs = stepAttrs(plugin);
+  const failure = save.failure ?? lab.failure;
+  const form = useFocusOnProblem<HTMLFormElement>(failure ?? undecided);
+  const { byField: refused } = problemsOf(failure, attrs);
+  const isUndecided = undecided !== null && draft.enabled === '';
+  const byField = isUndecided ? new Map([...refused, ['enabled', 'Choose one.']]) : refused;
+  const change = (part: Partial<StepDraft>) => setDraft((last) => ({ ...last, ...part }));
+  const field = fieldsIn(draft, change, byField);
+  const submit = onSubmit(() => {
+    lab.clear();
+    setUndecided(draft.enabled === '' ? {} : null);
+    return save.run();
+  });
   return (
     <>
-      <nav className="crumbs small" aria-label="Place">
-        <a href={hrefOf({ page: 'transformations' })}>Transformations</a>
-      </nav>
-      <div className="row heading">
-        <h1>{title}</h1>
-      </div>
-      {children}
+      <form ref={form} className="export-form" onSubmit={submit} noValidate>
+        <fieldset disabled={readOnly}>
+          <section className="card panel">
+            <h2>{plugin.name || 'Plugin that is no longer installed'}</h2>
+            {plugin.description !== null && <p className="muted">{plugin.description}</p>}
+            <div className="grid">
+              {fieldsOfPlugin(plugin).map((one) => (
+                <ConfigField
+                  key={one.name}
+                  field={one}
+                  attr={stepAttr(one.name)}
+                  draft={draft}
+                  error={byField.get(stepAttr(one.name))}
+                  hasSecret={step?.details.config[one.name] !== undefined}
+                  onChange={change}
+                />
+              ))}
+            </div>
+          </section>
+          <section className="card panel">
+            <h2>Step</h2>
+            <div className="grid">
+              <TextField {...field('name', 'Name')} input={{ placeholder: plugin.name }} />
+              <TextField {...field('description', 'Description')} />
+            </div>
+            <Choice
+              {...field('enabled', 'Enabled')}
+              choices={[
+                ...(draft.enabled === '' ? [['', 'Choose…'] as const] : []),
+                ['yes', 'Yes: it changes rows from the next run on'],
+                ['no', 'No: it changes nothing yet'],
+              ]}
+              help={<AppliedBy />}
+            />
+          </section>
+        </fieldset>
+        <Failure failure={problemsOf(save.failure, attrs).rest} />
+        <div className="row end">
+          <FieldsToCorrect count={byField.size} />
+          <a className="button" href={hrefOf({ page: 'transformations' })}>
+            {readOnly ? 'Back' : 'Discard'}
+          </a>
+          {!readOnly && (
+            <button type="submit" className="primary" aria-disabled={save.busy}>
+              {step ? 'Save changes' : 'Create step'}
+            </button>
+          )}
+        </div>
+      </form>
+      {!readOnly && (
+        <Lab lab={lab} title="Try these settings" shownElsewhere={attrs}>
+          <p className="muted">
+            This step alone, as it is in the form. Nothing is stored. If it has a secret, enter the
+            secret here too: the lab does not read stored ones.
+          </p>
+        </Lab>
+      )}
     </>
   );
 }

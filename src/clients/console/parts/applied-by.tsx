@@ -1,9 +1,8 @@
 import type { Chain } from '../api-types.ts';
 import { listSteps } from '../api.ts';
-import { useConsole } from '../console-context.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import { plural } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
-import { useResource } from '../use-resource.ts';
 
 interface Props {
   /** The data that the page has loaded already. */

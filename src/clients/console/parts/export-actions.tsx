@@ -1,16 +1,11 @@
 import { type ReactNode, useState } from 'react';
 import type { BatchExport, ExportSummary, UnpausePreview } from '../api-types.ts';
 import { cancelBackfill } from '../api.ts';
-import { useConsole } from '../console-context.ts';
+import { useAction, useConsole, useResource, useSay } from '../use-api.ts';
 import { plural } from '../numbers.ts';
-import { useAction } from '../use-action.ts';
-import { useResource } from '../use-resource.ts';
-import { ActButton } from './act-button.tsx';
-import { DeleteButton } from './delete-button.tsx';
-import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { ActButton, AskButton, ConfirmDialog, DeleteButton, DialogButton } from './buttons.tsx';
 import { Failure, Loading } from './notice.tsx';
 import { TimeText } from './time-text.tsx';
-import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly batchExport: ExportSummary;
@@ -23,12 +18,9 @@ export function RunNowButton({ batchExport: { id, name } }: Props) {
   const run = useAction(async () => {
     const started = await api.post('batch_exports/{id}/run_now', { id });
     const { reason, total_runs: runs, backfill_id: backfillId } = started;
-    if (backfillId === null) return say(reason ?? 'Nothing is due.');
-    say(
-      `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported.`,
-      async () => {
-        await cancelBackfill(api, id, backfillId, 'cancel');
-      },
+    if (backfillId === null) return reason ?? 'Nothing is due.';
+    say(`${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported.`, () =>
+      cancelBackfill(api, id, backfillId, 'cancel'),
     );
   });
   if (!may('batch_export:write')) return null;
@@ -39,20 +31,32 @@ export function RunNowButton({ batchExport: { id, name } }: Props) {
   );
 }
 
-/** Pauses or unpauses an export, after confirmation. */
 export function PauseButton({ batchExport }: Props) {
-  const { may } = useConsole();
-  const { paused, name } = batchExport;
-  const Dialog = paused ? UnpauseDialog : PauseDialog;
-  const verb = paused ? 'Unpause' : 'Pause';
+  const { api, may } = useConsole();
+  const { id, paused, name } = batchExport;
   if (!may('batch_export:write')) return null;
+  if (paused) {
+    return (
+      <DialogButton
+        aria-label={`Unpause ${name}`}
+        dialog={(onClose) => <UnpauseDialog {...{ batchExport, onClose }} />}
+      >
+        Unpause
+      </DialogButton>
+    );
+  }
   return (
-    <DialogButton
-      aria-label={`${verb} ${name}`}
-      dialog={(onClose) => <Dialog {...{ batchExport, onClose }} />}
+    <AskButton
+      label={`Pause ${name}`}
+      title={`Pause ${name}?`}
+      verb="Pause"
+      work={async () => {
+        await api.post('batch_exports/{id}/pause', { id });
+        return `${name} is paused.`;
+      }}
     >
-      {verb}
-    </DialogButton>
+      <p>Sluice exports no new intervals until you unpause it. Live runs finish.</p>
+    </AskButton>
   );
 }
 
@@ -60,25 +64,9 @@ interface DialogProps extends Props {
   readonly onClose: () => void;
 }
 
-function PauseDialog({ batchExport: { id, name }, onClose }: DialogProps) {
-  const { api } = useConsole();
-  const say = useSay();
-  const pause = useAction(async () => {
-    await api.post('batch_exports/{id}/pause', { id });
-    say(`${name} is paused.`);
-    onClose();
-  });
-  return (
-    <ConfirmDialog title={`Pause ${name}?`} verb="Pause" action={pause} onClose={onClose}>
-      <p>Sluice exports no new intervals until you unpause it. Live runs finish.</p>
-    </ConfirmDialog>
-  );
-}
-
 function UnpauseDialog({ batchExport, onClose }: DialogProps) {
   const { id, name } = batchExport;
   const { api } = useConsole();
-  const say = useSay();
   const path = 'batch_exports/{id}/unpause';
   const [chosen, setChosen] = useState({ backfill: true, retry_missing: true });
   const { data, failure, reload } = useResource({
@@ -93,8 +81,8 @@ function UnpauseDialog({ batchExport, onClose }: DialogProps) {
       retry_missing: chosen.retry_missing && (data?.missing.count ?? 0) > 0,
     };
     const { backfill_total_runs: runs } = (await api.post(path, { id }, body)) as BatchExport;
-    say(`${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`);
     onClose();
+    return `${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`;
   });
   const change = (part: Partial<typeof chosen>) => setChosen({ ...chosen, ...part });
   return (
@@ -184,7 +172,6 @@ function LeftOut({
   );
 }
 
-/** Deletes an export, after confirmation. */
 export function DeleteExportButton({
   batchExport: { id, name },
   onDeleted,

@@ -1,10 +1,8 @@
 import { cancelBackfill, cancelRun, startBackfill } from '../api.ts';
 import type { Backfill, Run } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useAction, useConsole, useSay } from '../use-api.ts';
 import { plural } from '../numbers.ts';
-import { useAction } from '../use-action.ts';
-import { ActButton } from './act-button.tsx';
-import { useSay } from './toasts.tsx';
+import { ActButton } from './buttons.tsx';
 
 /** The intervals that are exported again: the one of a run, or those of a range. */
 export type Again =
@@ -35,9 +33,7 @@ export function ExportAgainButton({ exportId, again, className }: Props) {
         batch_export_id: exportId,
         id: again.run.id,
       });
-      say('The interval is exported again.', async () => {
-        await cancelRun(api, exportId, id);
-      });
+      say('The interval is exported again.', () => cancelRun(api, exportId, id));
     } else {
       const { start, end, reprocess } = again;
       const range = { start_at: start, end_at: end, order: 'oldest_first' as const, reprocess };
@@ -46,15 +42,11 @@ export function ExportAgainButton({ exportId, again, className }: Props) {
         exportId,
         range,
       );
-      const cancel = async () => {
-        await cancelBackfill(api, exportId, id ?? '', 'cancel');
-      };
-      if (runs === 0) say('There is nothing to export: these intervals have data or a live run.');
-      else
-        say(
-          `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported again.`,
-          cancel,
-        );
+      if (runs === 0) return 'There is nothing to export: these intervals have data or a live run.';
+      say(
+        `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported again.`,
+        () => cancelBackfill(api, exportId, id ?? '', 'cancel'),
+      );
     }
   });
   if (!may('batch_export:write')) return null;

@@ -1,9 +1,8 @@
 import type { ExportSummary } from '../api-types.ts';
 import { describeLag, describeMissing } from '../export-health.ts';
-import { useNow } from '../now.ts';
+import { TimeText, useNow } from './time-text.tsx';
 import { plural } from '../numbers.ts';
 import { ElementOfRun } from './run-facts.tsx';
-import { TimeText } from './time-text.tsx';
 
 interface Props {
   readonly batchExport: ExportSummary;
@@ -75,7 +74,6 @@ export function Lag({ batchExport }: Props) {
   );
 }
 
-/** That Sluice tries again by itself, and when. */
 function Healing({ batchExport: { healing, paused, paused_reason: reason } }: Props) {
   if (healing === null) return null;
   const { intervals, next_probe_at: probe, turn } = healing;

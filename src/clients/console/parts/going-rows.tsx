@@ -1,9 +1,7 @@
 import type { Backfill, BackfillPreview } from '../api-types.ts';
 import { describeGoing } from '../going-rows.ts';
 import { formatCount } from '../numbers.ts';
-import type { Action } from '../use-action.ts';
-import { ConfirmDialog } from './dialog.tsx';
-import { Heads } from './scrolled-table.tsx';
+import { Heads } from './tables.tsx';
 import { IntervalText } from './time-text.tsx';
 
 interface Props {
@@ -11,7 +9,6 @@ interface Props {
   readonly missingRows: Backfill['missing_rows'];
 }
 
-/** Intervals that the table lists. */
 const shown = 10;
 
 /** Says whether a backfill may remove delivered rows, so that a person is asked first. */
@@ -58,30 +55,28 @@ export function GoingRows({ preview, missingRows }: Props) {
   );
 }
 
-interface DialogProps {
+/** The dialog that asks before delivered rows are removed. */
+export const removal = {
+  title: 'Remove delivered rows?',
+  verb: 'Remove them',
+  danger: true,
+} as const;
+
+interface RemovalProps {
   /** A sentence about the rows that would go. */
   readonly going: string;
   /** `3 intervals` */
   readonly what: string;
-  readonly action: Action<readonly []>;
-  readonly onClose: () => void;
 }
 
-/** Asks before delivered rows are removed, with their number. */
-export function RemovalDialog({ going, what, action, onClose }: DialogProps) {
+export function RemovalText({ going, what }: RemovalProps) {
   return (
-    <ConfirmDialog
-      title="Remove delivered rows?"
-      verb="Remove them"
-      danger
-      action={action}
-      onClose={onClose}
-    >
+    <>
       <p>{going}</p>
       <p>
         The files of {what} are made again from what the source has now. Rows that it no longer has
         are gone from the bucket then, and this cannot be undone.
       </p>
-    </ConfirmDialog>
+    </>
   );
 }

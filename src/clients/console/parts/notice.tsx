@@ -1,6 +1,9 @@
-import type { ReactNode } from 'react';
+import { Component, type ReactNode } from 'react';
 import type { ApiFailure } from '../api.ts';
-import type { Resource } from '../use-resource.ts';
+import { type Resource, useConsole } from '../use-api.ts';
+import { useTitle } from '../use-route.ts';
+import { hrefOf, type Route } from '../route.ts';
+import type { Scope } from '../api-types.ts';
 
 interface EmptyProps {
   readonly title: string;
@@ -37,7 +40,6 @@ export function Loading({ lines = 4 }: { lines?: number }) {
 interface FailureProps {
   readonly failure: ApiFailure | null;
   readonly onRetry?: () => void;
-  /** The page still shows older data. */
   readonly stale?: boolean;
 }
 
@@ -69,8 +71,21 @@ export function Failure({ failure, onRetry, stale = false }: FailureProps) {
   );
 }
 
+interface PendingProps extends Resource<unknown> {
+  readonly lines?: number;
+  /** The name of the one thing that is loaded, such as `export`: if it does not exist, that is no error. */
+  readonly what?: string;
+}
+
 /** A resource that is not there yet, or could not be loaded again. */
-export function Pending({ data, failure, reload, lines }: Resource<unknown> & { lines?: number }) {
+export function Pending({ data, failure, reload, lines, what }: PendingProps) {
+  if (what !== undefined && failure?.status === 404) {
+    return (
+      <Empty title={`This ${what} does not exist`} heading="h1">
+        <p>It may have been deleted, or belong to another project.</p>
+      </Empty>
+    );
+  }
   return (
     <>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
@@ -79,17 +94,87 @@ export function Pending({ data, failure, reload, lines }: Resource<unknown> & { 
   );
 }
 
-interface TroubleProps extends FailureProps {
-  /** The name of the thing, such as `export`. */
-  readonly what: string;
+interface FrameProps {
+  readonly above: readonly (readonly [name: string, route: Route])[];
+  readonly title: string;
+  readonly tab?: string;
+  readonly children: ReactNode;
 }
 
-/** A failure to load one thing. A 404 is not shown as an error and offers no retry. */
-export function Trouble({ what, ...rest }: TroubleProps) {
-  if (rest.failure?.status !== 404) return <Failure {...rest} />;
+/** A page below others, with the links to them. */
+export function Frame({ above, title, tab = title, children }: FrameProps) {
+  useTitle(tab);
   return (
-    <Empty title={`This ${what} does not exist`} heading="h1">
-      <p>It may have been deleted, or belong to another project.</p>
-    </Empty>
+    <>
+      <Crumbs above={above} />
+      <div className="row heading">
+        <h1>{title}</h1>
+      </div>
+      {children}
+    </>
   );
+}
+
+export function Crumbs({ above }: Pick<FrameProps, 'above'>) {
+  return (
+    <nav className="crumbs small" aria-label="Place">
+      {above.map(([name, route]) => (
+        <a key={route.page} href={hrefOf(route)}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+interface Props {
+  readonly scope: Scope;
+  readonly children: ReactNode;
+}
+
+/** Shows a form only to a key that can use it. */
+export function NeedsScope({ scope, children }: Props) {
+  const { granted, may } = useConsole();
+  if (may(scope)) return children;
+  if (granted === null) return <Loading />;
+  return (
+    <p className="muted" role="status">
+      This needs an API key with the scope <code>{scope}</code>.
+    </p>
+  );
+}
+
+interface BoundaryProps {
+  readonly children: ReactNode;
+}
+
+interface State {
+  readonly failed: boolean;
+}
+
+/**
+ * Shows what to do if a part of the page cannot be drawn, in place of nothing at all. A file of the page that cannot be loaded
+ * ends here too: a new release may have replaced it. Give it a `key` of what it shows: another one is tried anew.
+ */
+export class Boundary extends Component<BoundaryProps, State> {
+  override state: State = { failed: false };
+
+  static getDerivedStateFromError(): State {
+    return { failed: true };
+  }
+
+  override render(): ReactNode {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <div className="row alert is-Failed" role="alert">
+        <p>
+          This part of the page cannot be shown. A new release may have replaced its files, or the
+          service is unreachable.
+        </p>
+        <button type="button" onClick={() => window.location.reload()}>
+          Load the page again
+        </button>
+      </div>
+    );
+  }
 }

@@ -1,23 +1,27 @@
+import type { ReactNode } from 'react';
 import type { CursorPage, OffsetPage } from '../api-types.ts';
 import { cursorOf } from '../api.ts';
 import { formatCount } from '../numbers.ts';
-import { fromAt, useQuery } from '../use-query.ts';
+import { fromAt, useQuery } from '../use-route.ts';
 
 interface Props {
   readonly onNewer: (() => void) | null;
   readonly onOlder: (() => void) | null;
+  readonly names?: readonly [newer: string, older: string];
+  readonly children?: ReactNode;
 }
 
 /** Buttons for newer and older pages; nothing if there is only one page. At an end they keep the focus, so they are not disabled. */
-export function Pager({ onNewer, onOlder }: Props) {
+export function Pager({ onNewer, onOlder, names = ['Newer', 'Older'], children }: Props) {
   if (!onNewer && !onOlder) return null;
   return (
     <nav className="pager" aria-label="Pages">
       <button type="button" aria-disabled={!onNewer} onClick={() => onNewer?.()}>
-        ← Newer
+        ← {names[0]}
       </button>
+      {children}
       <button type="button" aria-disabled={!onOlder} onClick={() => onOlder?.()}>
-        Older →
+        {names[1]} →
       </button>
     </nav>
   );
@@ -37,7 +41,6 @@ interface OffsetProps {
   readonly page: OffsetPage<unknown>;
   readonly pageSize: number;
   readonly offset: number;
-  /** The parameter of the address. */
   readonly name?: string;
 }
 
@@ -45,31 +48,20 @@ interface OffsetProps {
 export function OffsetPager({ page, pageSize, offset, name = 'from' }: OffsetProps) {
   const { setQuery } = useQuery();
   const { count, results, next } = page;
-  if (offset === 0 && next === null) return null;
   const goTo = (to: number) => () => setQuery({ [name]: fromAt(to) });
   // A page of large rows ends early; one beyond the end leads back to the last one.
   const before = Math.min(offset, Math.ceil(count / pageSize) * pageSize) - pageSize;
   return (
-    <nav className="pager" aria-label="Pages">
-      <button
-        type="button"
-        aria-disabled={offset === 0}
-        onClick={offset === 0 ? undefined : goTo(before)}
-      >
-        ← Previous
-      </button>
+    <Pager
+      onNewer={offset === 0 ? null : goTo(before)}
+      onOlder={next === null ? null : goTo(offset + results.length)}
+      names={['Previous', 'Next']}
+    >
       <span className="muted small">
         {results.length > 0 &&
           `${formatCount(offset + 1)}–${formatCount(offset + results.length)} of `}
         {formatCount(count)}
       </span>
-      <button
-        type="button"
-        aria-disabled={next === null}
-        onClick={next === null ? undefined : goTo(offset + results.length)}
-      >
-        Next →
-      </button>
-    </nav>
+    </Pager>
   );
 }

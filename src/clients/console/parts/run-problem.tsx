@@ -1,18 +1,13 @@
 import { cancelRun } from '../api.ts';
 import type { Run } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useConsole, useSay } from '../use-api.ts';
 import { hasEnded } from '../export-health.ts';
-import { describeMissing } from '../going-rows.ts';
-import { useNow } from '../now.ts';
+import { IntervalText, MessageText, useNow } from './time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { stateOf } from '../run-state.ts';
-import { useAction } from '../use-action.ts';
-import { DialogButton } from './dialog.tsx';
+import { AskButton } from './buttons.tsx';
 import { ExportAgainButton } from './export-again.tsx';
-import { RemovalDialog } from './going-rows.tsx';
-import { IntervalText } from './time-text.tsx';
-import { useSay } from './toasts.tsx';
-import { MessageText } from './message-text.tsx';
+import { RemovalText, removal } from './going-rows.tsx';
 
 interface Props {
   readonly run: Run;
@@ -52,14 +47,7 @@ export function RunProblem({ run }: Props) {
       {hasEnded(run) && run.purpose !== 'erase' && may('batch_export:write') && (
         <div className="row last">
           <ExportAgainButton exportId={run.batch_export} again={{ run }} />
-          {lacksRows && (
-            <DialogButton
-              className="danger"
-              dialog={(onClose) => <DropDialog {...{ run, text, onClose }} />}
-            >
-              Export again and drop missing rows
-            </DialogButton>
-          )}
+          {lacksRows && <DropButton {...{ run, text }} />}
         </div>
       )}
     </div>
@@ -67,32 +55,32 @@ export function RunProblem({ run }: Props) {
 }
 
 interface DropProps extends Props {
-  /** The text of the error. */
+  /** The text of the error, which has the numbers of rows. */
   readonly text: string;
-  readonly onClose: () => void;
 }
 
 /** Asks before the interval is exported again without the rows that its source no longer has. */
-function DropDialog({ run, text, onClose }: DropProps) {
+function DropButton({ run, text }: DropProps) {
   const { api } = useConsole();
   const say = useSay();
-  const drop = useAction(async () => {
+  const drop = async () => {
     const { id } = await api.post(
       'batch_exports/{batch_export_id}/runs/{id}/retry',
       { batch_export_id: run.batch_export, id: run.id },
       { missing_rows: 'drop' },
     );
-    say('The interval is exported again, without the rows that are missing.', async () => {
-      await cancelRun(api, run.batch_export, id);
-    });
-    onClose();
-  });
+    say('The interval is exported again, without the rows that are missing.', () =>
+      cancelRun(api, run.batch_export, id),
+    );
+  };
   return (
-    <RemovalDialog
-      going={describeMissing(text) ?? 'How many rows would go is not known.'}
-      what="the interval"
-      action={drop}
-      onClose={onClose}
-    />
+    <AskButton
+      className="danger"
+      button="Export again and drop missing rows"
+      {...removal}
+      work={drop}
+    >
+      <RemovalText going={text} what="the interval" />
+    </AskButton>
   );
 }

@@ -1,35 +1,51 @@
 import { type ReactNode, useMemo, useState } from 'react';
-import type { NotificationTarget, TargetEvent } from '../api-types.ts';
+import type { Delivery, NotificationTarget } from '../api-types.ts';
 import { plural } from '../numbers.ts';
-import { TargetsContext, useTargets } from '../targets-context.ts';
-import { useAction } from '../use-action.ts';
-import { useResource } from '../use-resource.ts';
-import { useTitle } from '../use-title.ts';
-import { ActButton } from './act-button.tsx';
-import { DialogButton } from './dialog.tsx';
-import { Empty, Pending } from './notice.tsx';
-import { lostSecret, SecretDialog } from './secret-dialog.tsx';
-import { TargetActions } from './target-actions.tsx';
-import { Deliveries } from './target-deliveries.tsx';
-import { TargetDialog } from './target-form.tsx';
+import { useAction, useConsole, useResource } from '../use-api.ts';
+import { useTitle } from '../use-route.ts';
+import { ActButton, AskButton, DeleteButton, SecretDialog } from './buttons.tsx';
+import { Empty, Loading, Pending } from './notice.tsx';
+import { CursorPager } from './pager.tsx';
+import { TargetButton } from './target-form.tsx';
+import { eventsOf, targetPaths, TargetsContext, useTargets } from './targets.ts';
 import { TimeText } from './time-text.tsx';
-import { useSay } from './toasts.tsx';
+
+export function NotificationsPage({ project }: { readonly project: string }) {
+  const { api, may, me } = useConsole();
+  const reach = useMemo(
+    () =>
+      me?.all_projects ? { projectId: Number(project), organization: me.organization.name } : null,
+    [me, project],
+  );
+  if (me === null) return <Loading />;
+  return (
+    <TargetList
+      api={api}
+      base={targetPaths[reach ? 'organization' : 'project']}
+      mayWrite={may('batch_export:write')}
+      reach={reach}
+    >
+      <p>
+        A webhook, a Slack message or an e-mail says when an export fails, and when it works again.
+      </p>
+    </TargetList>
+  );
+}
 
 interface Props extends Pick<TargetsContext, 'api' | 'base' | 'mayWrite' | 'reach'> {
-  readonly events: readonly TargetEvent[];
   /** The events that these targets hear of, if there is none yet. */
   readonly children: ReactNode;
 }
 
 /** The page of notification targets: those of a project, or those of the installation. */
-export function TargetList({ api, base, mayWrite, reach, events, children }: Props) {
+export function TargetList({ api, base, mayWrite, reach, children }: Props) {
   const [shown, showSecret] = useState<{ name: string; secret: string } | null>(null);
   const context = useMemo<TargetsContext>(
     () => ({
-      ...{ api, base, mayWrite, reach, events },
+      ...{ api, base, mayWrite, reach, events: eventsOf(base) },
       showSecret: (name, secret) => showSecret({ name, secret }),
     }),
-    [api, base, mayWrite, reach, events],
+    [api, base, mayWrite, reach],
   );
   const { data, failure, reload } = useResource({
     key: 'targets',
@@ -62,28 +78,23 @@ export function TargetList({ api, base, mayWrite, reach, events, children }: Pro
   );
 }
 
+const lostSecret = 'Its secret was in an answer that did not arrive. Make a new secret.';
+
 function NewTarget() {
   const { api, base, showSecret } = useTargets();
-  const say = useSay();
   return (
-    <DialogButton
+    <TargetButton
       className="primary last"
-      dialog={(onClose) => (
-        <TargetDialog
-          target={null}
-          onClose={onClose}
-          save={async (body) => {
-            const created = await api.post(base, {}, body);
-            // A webhook has a secret. No answer shows it twice.
-            const isLost = created.kind === 'webhook' && created.secret === null;
-            say(`The target is created.${isLost ? ` ${lostSecret}` : ''}`);
-            if (created.secret !== null) showSecret(nameOf(created), created.secret);
-          }}
-        />
-      )}
-    >
-      New target
-    </DialogButton>
+      button="New target"
+      target={null}
+      save={async (body) => {
+        const created = await api.post(base, {}, body);
+        // A webhook has a secret. No answer shows it twice.
+        const isLost = created.kind === 'webhook' && created.secret === null;
+        if (created.secret !== null) showSecret(nameOf(created), created.secret);
+        return `The target is created.${isLost ? ` ${lostSecret}` : ''}`;
+      }}
+    />
   );
 }
 
@@ -94,13 +105,12 @@ const nameOf = (target: NotificationTarget) =>
 
 function TargetItem({ target }: { target: NotificationTarget }) {
   const { api, base, mayWrite, reach } = useTargets();
-  const say = useSay();
   const [isOpen, setOpen] = useState(false);
   const address = addressOf(target);
   const name = nameOf(target);
   const test = useAction(async () => {
     const { delivered, answer } = await api.post(`${base}/{id}/test`, { id: target.id });
-    say(delivered ? `The test was delivered: ${answer}.` : `The test failed: ${answer}.`);
+    return delivered ? `The test was delivered: ${answer}.` : `The test failed: ${answer}.`;
   });
   return (
     <li className="card stack target" aria-label={name}>
@@ -149,5 +159,131 @@ function TargetState({ target }: { target: NotificationTarget }) {
     <span className="badge is-Failed">
       Failing since <TimeText at={target.failing_since} />
     </span>
+  );
+}
+
+interface ActionsProps {
+  readonly target: NotificationTarget;
+  readonly name: string;
+}
+
+function TargetActions({ target: { id, kind, enabled }, target, name }: ActionsProps) {
+  const { api, base, showSecret } = useTargets();
+  const toggle = useAction(async () => {
+    await api.patch(`${base}/{id}`, { id }, { enabled: !enabled });
+    return `${name} is ${enabled ? 'disabled' : 'enabled'}.`;
+  });
+  const verb = enabled ? 'Disable' : 'Enable';
+  const rotate = async () => {
+    const { secret } = await api.post(`${base}/{id}/rotate_secret`, { id });
+    if (secret === null) return lostSecret;
+    showSecret(name, secret);
+  };
+  return (
+    <div className="row">
+      <TargetButton
+        button="Edit"
+        label={`Edit ${name}`}
+        target={target}
+        save={async (body) => {
+          await api.patch(`${base}/{id}`, { id }, body);
+          return `${name} is saved.`;
+        }}
+      />
+      <ActButton act={toggle} aria-label={`${verb} ${name}`}>
+        {verb}
+      </ActButton>
+      {kind === 'webhook' && (
+        <AskButton
+          button="New secret"
+          label={`New secret for ${name}`}
+          title={`A new secret for ${name}?`}
+          verb="Make a new secret"
+          work={rotate}
+        >
+          <p>The secret of now signs too for 24 hours. The new one is shown once.</p>
+        </AskButton>
+      )}
+      <DeleteButton name={name} what="target" remove={() => api.remove(`${base}/{id}`, { id })}>
+        Nothing is sent to it any more, and its log goes.
+      </DeleteButton>
+    </div>
+  );
+}
+
+function Deliveries({ target }: { target: NotificationTarget }) {
+  const { api, base } = useTargets();
+  const [cursor, setCursor] = useState<string | null>(null);
+  const { data, failure, reload } = useResource({
+    key: `${target.id} ${cursor}`,
+    load: (signal) =>
+      api.get(`${base}/{id}/deliveries`, { id: target.id, cursor, limit: 20 }, signal),
+    pollMs: () => 5_000,
+  });
+  return (
+    <section aria-label="Deliveries">
+      <Pending {...{ data, failure, reload }} />
+      {data?.results.length === 0 && <p className="muted">Nothing was sent yet.</p>}
+      <ul className="stack">
+        {data?.results.map((delivery) => (
+          <DeliveryItem key={delivery.id} {...{ target, delivery }} />
+        ))}
+      </ul>
+      {data && <CursorPager page={data} onMove={setCursor} />}
+    </section>
+  );
+}
+
+const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = {
+  waiting: ['Waiting', 'is-Running'],
+  delivered: ['Delivered', 'is-Completed'],
+  given_up: ['Given up', 'is-Failed'],
+  cancelled: ['Cancelled', 'is-Cancelled'],
+  replaced: ['Not sent: too many at once', 'is-Cancelled'],
+};
+
+interface DeliveryProps {
+  readonly target: NotificationTarget;
+  readonly delivery: Delivery;
+}
+
+function DeliveryItem({ target, delivery }: DeliveryProps) {
+  const { api, base, mayWrite } = useTargets();
+  const [label, style] = states[delivery.status];
+  const last = delivery.attempt_log.at(-1);
+  const repeat = useAction(async () => {
+    await api.post(`${base}/{id}/deliveries/{delivery_id}/redeliver`, {
+      id: target.id,
+      delivery_id: delivery.id,
+    });
+    return 'The delivery is sent again within seconds.';
+  });
+  return (
+    <li className="stack">
+      <div className="row">
+        <strong>{delivery.event_type}</strong>
+        <span className={`badge ${style}`}>{label}</span>
+        <span className="muted small">
+          <TimeText at={delivery.happened_at} as="ago" />
+          {last && ` · ${last.answer} in ${last.latency_ms} ms`}
+          {` · ${plural(delivery.attempts, 'attempt')}`}
+          {delivery.next_attempt_at !== null && (
+            <>
+              {' · next '}
+              <TimeText at={delivery.next_attempt_at} as="relative" />
+            </>
+          )}
+        </span>
+        {mayWrite && target.enabled && (
+          <ActButton
+            act={repeat}
+            className="small last"
+            aria-label={`Send again: ${delivery.event_type}`}
+          >
+            Send again
+          </ActButton>
+        )}
+      </div>
+    </li>
   );
 }

@@ -1,22 +1,10 @@
-import { createContext, type ReactNode, useCallback, useContext, useState } from 'react';
-import { useAction } from '../use-action.ts';
-
-/** Shows a message; screen readers read it. With `cancel` it has a button for that, and stays longer. */
-type Say = (message: string, cancel?: () => Promise<void>) => void;
-
-const SayContext = createContext<Say | null>(null);
-
-/** Only below `Toasts`. */
-export function useSay(): Say {
-  const say = useContext(SayContext);
-  if (!say) throw new Error('useSay is used outside Toasts');
-  return say;
-}
+import { type ReactNode, useCallback, useState } from 'react';
+import { type Say, SayContext, useAction } from '../use-api.ts';
 
 interface Message {
   readonly id: number;
   readonly text: string;
-  readonly cancel?: (() => Promise<void>) | undefined;
+  readonly cancel?: (() => Promise<unknown>) | undefined;
 }
 
 /** Shows the newest message of what is in it; an animation hides it after a while. */
@@ -41,11 +29,10 @@ export function Toasts({ children }: { readonly children: ReactNode }) {
   );
 }
 
-function CancelButton({ cancel }: { readonly cancel: () => Promise<void> }) {
-  const say = useSay();
+function CancelButton({ cancel }: { readonly cancel: () => Promise<unknown> }) {
   const act = useAction(async () => {
     await cancel();
-    say('Cancelled.');
+    return 'Cancelled.';
   });
   return (
     <>

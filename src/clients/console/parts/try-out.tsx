@@ -1,10 +1,9 @@
 import { type ReactNode, useState } from 'react';
 import type { CheckStep, RowPreview } from '../api-types.ts';
 import type { ApiFailure } from '../api.ts';
-import { useConsole } from '../console-context.ts';
-import { useAction } from '../use-action.ts';
+import { useAction, useConsole } from '../use-api.ts';
 import { Failure } from './notice.tsx';
-import { Sample } from './sample.tsx';
+import { formatCell } from '../numbers.ts';
 
 interface TrialProps {
   readonly busy: boolean;
@@ -73,7 +72,6 @@ export function TryDestination(props: TrialProps & { steps: readonly CheckStep[]
 const isShown = ({ step, passed, warning }: CheckStep) =>
   step in stepNames || !passed || warning !== null;
 
-/** Shows a few rows as they would be exported. */
 export function TryRows(props: TrialProps & { rows: RowPreview | null }) {
   return (
     <TryOut
@@ -101,7 +99,6 @@ interface SavedProps {
   readonly exportId: string;
 }
 
-/** Tries the destination of a saved export. */
 export function TrySavedDestination({ exportId }: SavedProps) {
   const { api, may } = useConsole();
   const { result, work } = useTrial(
@@ -112,11 +109,61 @@ export function TrySavedDestination({ exportId }: SavedProps) {
   return <TryDestination {...state} steps={result} onTry={() => void run()} />;
 }
 
-/** Shows rows of a saved export. */
 export function TrySavedRows({ exportId }: SavedProps) {
   const { api, may } = useConsole();
   const { result, work } = useTrial(() => api.post('batch_exports/preview', {}, { id: exportId }));
   const { run, ...state } = useAction(work);
   if (!may('batch_export:read')) return null;
   return <TryRows {...state} rows={result} onTry={() => void run()} />;
+}
+
+const shown = 20;
+
+function Sample({ preview }: { preview: RowPreview }) {
+  return (
+    <>
+      <SampleTable preview={preview} />
+      <LeftOut sentence={preview.left_out} />
+    </>
+  );
+}
+
+export function LeftOut({ sentence }: { sentence: string | null }) {
+  return sentence === null ? null : <p role="status">{sentence}</p>;
+}
+
+function SampleTable({ preview: { columns, rows } }: { preview: RowPreview }) {
+  if (rows.length === 0) {
+    return (
+      <p className="muted" role="status">
+        There are no rows to show.
+      </p>
+    );
+  }
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
+    <section className="sample small" aria-label="Preview of rows" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map(({ name, type }) => (
+              <th key={name} scope="col">
+                {name} <small className="muted">{type}</small>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(-shown).map((row, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no known key.
+            <tr key={index}>
+              {columns.map(({ name }, column) => (
+                <td key={name}>{formatCell(row[column])}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
 }

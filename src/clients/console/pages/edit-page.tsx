@@ -1,30 +1,70 @@
-import { type FormEvent, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
+import { useAction, useConsole, useDescription, useResource } from '../use-api.ts';
+import { Failure, Frame, NeedsScope, Pending } from '../parts/notice.tsx';
+import { hrefOf } from '../route.ts';
+import { goTo } from '../use-route.ts';
+import { ExportZone, localTimes } from '../parts/time-text.tsx';
 import type { BatchExport } from '../api-types.ts';
 import { listSteps } from '../api.ts';
-import { useConsole } from '../console-context.ts';
-import { ConfirmDialog } from '../parts/dialog.tsx';
-import { Failure } from '../parts/notice.tsx';
-import { localTimes } from '../parts/time-text.tsx';
+import { onSubmit } from '../form/inputs.tsx';
 import { TryDestination, TryRows, useTrial } from '../parts/try-out.tsx';
-import { hrefOf } from '../route.ts';
-import { useAction } from '../use-action.ts';
-import { useResource } from '../use-resource.ts';
-import { goTo } from '../use-route.ts';
-import { checkDraft, withIncomplete } from './check-draft.ts';
-import { bodyOf, type Draft, draftOf, type ExportInput, rowsOf } from './draft.ts';
-import { FirstFields } from './first-fields.tsx';
-import { problemsOf } from './form-problems.tsx';
-import { inWords, labelsOf } from './form-words.ts';
-import { MoreFields } from './more-fields.tsx';
-import type { ApiDescription } from './openapi.ts';
-import type { PartProps } from './part-props.ts';
-import { findIncomplete, ProblemSummary } from './problem-summary.tsx';
-import { useSay } from '../parts/toasts.tsx';
-import { Written } from './written.tsx';
+import { checkDraft, withIncomplete } from '../form/check-draft.ts';
+import {
+  bodyOf,
+  type Draft,
+  draftOf,
+  type ExportInput,
+  type PartProps,
+  rowsOf,
+} from '../form/draft.ts';
+import { FirstFields, MoreFields } from '../form/export-fields.tsx';
+import { findIncomplete, problemsOf, ProblemSummary } from '../form/form-problems.tsx';
+import { inWords, labelsOf } from '../form/form-words.ts';
+import type { ApiDescription } from '../form/openapi.ts';
+import { Written } from '../form/written.tsx';
+
+export function NewExportPage() {
+  const description = useDescription();
+  return (
+    <Frame above={[['Exports', { page: 'exports' }]]} title="New export">
+      <NeedsScope scope="batch_export:write">
+        <Pending {...description} lines={8} />
+        {description.data && <ExportForm description={description.data} batchExport={null} />}
+      </NeedsScope>
+    </Frame>
+  );
+}
+
+export function EditExportPage({ exportId }: { exportId: string }) {
+  const { api } = useConsole();
+  const description = useDescription();
+  const loaded = useResource({
+    key: exportId,
+    // Loaded once: a later answer must not overwrite what the operator has typed.
+    load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
+  });
+  const { data } = loaded;
+  const above = [
+    ['Exports', { page: 'exports' }],
+    [data?.name ?? 'Export', { page: 'export', exportId, tab: 'settings' }],
+  ] as const;
+  return (
+    <ExportZone value={data?.timezone ?? 'UTC'}>
+      <Frame above={above} title="Edit" tab={data ? `Edit ${data.name}` : 'Edit'}>
+        <Pending {...loaded} what="export" lines={8} />
+        <NeedsScope scope="batch_export:write">
+          {data && <Pending {...description} lines={8} />}
+          {data && description.data && (
+            <ExportForm key={exportId} description={description.data} batchExport={data} />
+          )}
+        </NeedsScope>
+      </Frame>
+    </ExportZone>
+  );
+}
 
 interface Props {
   readonly description: ApiDescription;
-  /** Null for a new one. */
   readonly batchExport: BatchExport | null;
 }
 
@@ -35,11 +75,9 @@ const none: ReadonlyMap<string, string> = new Map();
  * those that the API names. The destination and the rows can be tried before anything is saved.
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
-export function ExportForm({ description, batchExport }: Props) {
+function ExportForm({ description, batchExport }: Props) {
   const { api, may } = useConsole();
-  const say = useSay();
   const [draft, setDraft] = useState(() => draftOf(description, batchExport, localTimes));
-  /** The problems of the last attempt to save. */
   const [found, setFound] = useState(none);
   const form = useRef<HTMLFormElement>(null);
   const id = batchExport?.id ?? null;
@@ -66,8 +104,8 @@ export function ExportForm({ description, batchExport }: Props) {
       : api.post('batch_exports', {}, body as never);
     // With those that the API finds: a reader is shown all problems once.
     const saved = await answer.finally(() => setFound(problems));
-    say(batchExport ? `${saved.name} is changed.` : `${saved.name} is created.`);
     goTo({ page: 'export', exportId: saved.id, tab: batchExport ? 'settings' : 'runs' });
+    return `${saved.name} is ${batchExport ? 'changed' : 'created'}.`;
   });
   const steps = useTrial(async () => {
     const { destination, model } = bodyNow();
@@ -104,76 +142,48 @@ export function ExportForm({ description, batchExport }: Props) {
     if (part.values !== undefined || part.type !== undefined) steps.clear();
     setDraft((last) => ({ ...last, ...part }));
   };
-  const [asking, setAsking] = useState(false);
-  const hasFailed = steps.result?.some(({ passed }) => !passed) ?? false;
   const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (hasFailed) setAsking(true);
-    else run(save);
-  };
   const verb = batchExport ? 'Save changes' : 'Create export';
   return (
-    <>
-      <form ref={form} className="export-form" onSubmit={submit} noValidate>
-        <ProblemSummary
-          byField={errors}
-          labels={labels}
-          attempt={failure ?? (found.size > 0 ? found : null)}
+    <form ref={form} className="export-form" onSubmit={onSubmit(() => run(save))} noValidate>
+      <ProblemSummary
+        byField={errors}
+        labels={labels}
+        attempt={failure ?? (found.size > 0 ? found : null)}
+      />
+      <div className="form-sides">
+        <div>
+          <FirstFields {...parts} steps={enabledSteps} />
+          <MoreFields {...parts} />
+        </div>
+        <Written body={bodyNow()} exportId={id} model={draft.model} rows={rows.result} />
+      </div>
+      <div className="trials">
+        <TryDestination
+          {...{ busy: test.busy, failure: restOf(test), steps: steps.result }}
+          onTry={() => run(test)}
         />
-        <div className="form-sides">
-          <div>
-            <FirstFields {...parts} steps={enabledSteps} />
-            <MoreFields {...parts} />
-          </div>
-          <Written body={bodyNow()} exportId={id} model={draft.model} rows={rows.result} />
-        </div>
-        <div className="trials">
-          <TryDestination
-            {...{ busy: test.busy, failure: restOf(test), steps: steps.result }}
-            onTry={() => run(test)}
-          />
-          <TryRows
-            {...{ busy: preview.busy, failure: restOf(preview), rows: rows.result }}
-            onTry={() => run(preview)}
-          />
-        </div>
-        <Failure failure={restOf(save)} />
-        <div className="row end">
-          <a
-            className="button"
-            href={hrefOf(
-              batchExport
-                ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
-                : { page: 'exports' },
-            )}
-          >
-            Discard
-          </a>
-          <button type="submit" className="primary" aria-disabled={save.busy}>
-            {verb}
-          </button>
-        </div>
-      </form>
-      {asking && (
-        <ConfirmDialog
-          title="The test of the destination failed"
-          verb={`${verb} anyway`}
-          danger
-          action={{
-            ...save,
-            run: async () => {
-              setAsking(false);
-              run(save);
-            },
-          }}
-          onClose={() => setAsking(false)}
+        <TryRows
+          {...{ busy: preview.busy, failure: restOf(preview), rows: rows.result }}
+          onTry={() => run(preview)}
+        />
+      </div>
+      <Failure failure={restOf(save)} />
+      <div className="row end">
+        <a
+          className="button"
+          href={hrefOf(
+            batchExport
+              ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
+              : { page: 'exports' },
+          )}
         >
-          <p>
-            Its runs will fail too until that is fixed. Correct the destination first, or go on.
-          </p>
-        </ConfirmDialog>
-      )}
-    </>
+          Discard
+        </a>
+        <button type="submit" className="primary" aria-disabled={save.busy}>
+          {verb}
+        </button>
+      </div>
+    </form>
   );
 }
