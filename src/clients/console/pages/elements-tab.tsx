@@ -34,11 +34,11 @@ export function ElementsTab({ batchExport: { id, mode } }: { readonly batchExpor
   const elements = data?.elements ?? [];
   const oldest = elements.length < pageSize ? null : (elements.at(-1)?.start ?? null);
   const kind = mode === 'changes' ? 'changes' : 'snapshot';
-  const Row = { changes: ElementRow, snapshot: SnapshotRow }[kind];
+  const cellsOf = { changes: cellsOfElement, snapshot: cellsOfSnapshot }[kind];
   const rows = [
     ...elements.map((one) => ({
       start: one.start,
-      row: <Row key={one.start} exportId={id} delivered={one} />,
+      row: <Row key={one.start} cells={cellsOf(one, <RunLink exportId={id} delivered={one} />)} />,
     })),
     ...(data?.ranges ?? [])
       .filter((range) => isOpen(range, oldest))
@@ -82,64 +82,60 @@ const isOpen = ({ state, end }: Range, oldest: string | null): boolean =>
   !['done', 'unsettled', 'superseded', 'never_asked'].includes(state) &&
   (oldest === null || end > oldest);
 
-interface RowProps {
+interface LinkProps {
   readonly exportId: string;
   readonly delivered: Delivered;
 }
 
-function ElementRow({ exportId, delivered }: RowProps) {
-  const { element, rows, followed_by: next } = delivered;
-  return (
-    <tr>
-      <th scope="row">{element?.number}</th>
-      <td>
-        <RunLink {...{ exportId, delivered }} />
-      </td>
-      <td>{formatCount(rows)}</td>
-      <td>{formatCount(element?.deletes ?? 0)}</td>
-      <td>
-        {element && element.base !== null
-          ? `All rows: a new base, because ${element.base}.`
-          : `What changed since ${element?.follows}, from version ${element?.from_version}.`}
-        <Superseded delivered={delivered} />
-      </td>
-      <td>{next ?? <span className="muted">none yet</span>}</td>
-    </tr>
-  );
-}
-
-function SnapshotRow({ exportId, delivered }: RowProps) {
-  const { rows, snapshot_at: at } = delivered;
-  return (
-    <tr>
-      <th scope="row">
-        <RunLink {...{ exportId, delivered }} />
-      </th>
-      <td>{at !== null && <TimeText at={at} />}</td>
-      <td>{formatCount(rows)}</td>
-      <td>
-        {at === null ? 'Nothing more: keep_snapshots has removed it.' : 'All rows.'}
-        <Superseded delivered={delivered} />
-      </td>
-    </tr>
-  );
-}
-
-const RunLink = ({ exportId, delivered: { run_id: runId, start, end } }: RowProps) => (
+const RunLink = ({ exportId, delivered: { run_id: runId, start, end } }: LinkProps) => (
   <a href={hrefOf({ page: 'run', exportId, runId })}>
     <IntervalText start={start} end={end} />
   </a>
 );
 
-function Superseded({ delivered: { superseded } }: Pick<RowProps, 'delivered'>): ReactNode {
-  if (superseded === null) return null;
+function Row({ cells: [first, ...cells] }: { readonly cells: readonly ReactNode[] }) {
   return (
-    <small className="muted">
-      {' '}
-      In place of {plural(superseded.intervals, 'interval')} that{' '}
-      {superseded.intervals === 1 ? 'was' : 'were'} never made:{' '}
-      <IntervalText start={superseded.start} end={superseded.end} />
-    </small>
+    <tr>
+      <th scope="row">{first}</th>
+      {cells.map((cell, column) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: columns never change their order.
+        <td key={column}>{cell}</td>
+      ))}
+    </tr>
+  );
+}
+
+function cellsOfElement(one: Delivered, link: ReactNode): readonly ReactNode[] {
+  const { element, rows, followed_by: next, superseded } = one;
+  const what =
+    element && element.base !== null
+      ? `All rows: a new base, because ${element.base}.`
+      : `What changed since ${element?.follows}, from version ${element?.from_version}.`;
+  const follower = next ?? <span className="muted">none yet</span>;
+  const deletes = formatCount(element?.deletes ?? 0);
+  return [element?.number, link, formatCount(rows), deletes, withPast(what, superseded), follower];
+}
+
+function cellsOfSnapshot(one: Delivered, link: ReactNode): readonly ReactNode[] {
+  const { rows, snapshot_at: at, superseded } = one;
+  const what = at === null ? 'Nothing more: keep_snapshots has removed it.' : 'All rows.';
+  const taken = at !== null && <TimeText at={at} />;
+  return [link, taken, formatCount(rows), withPast(what, superseded)];
+}
+
+/** What a delivery has, and the intervals in whose place it is. */
+function withPast(what: string, superseded: Delivered['superseded']): ReactNode {
+  if (superseded === null) return what;
+  return (
+    <>
+      {what}
+      <small className="muted">
+        {' '}
+        In place of {plural(superseded.intervals, 'interval')} that{' '}
+        {superseded.intervals === 1 ? 'was' : 'were'} never made:{' '}
+        <IntervalText start={superseded.start} end={superseded.end} />
+      </small>
+    </>
   );
 }
 

@@ -10,7 +10,7 @@ import {
 import { Boundary, Crumbs, Pending } from '../parts/notice.tsx';
 import { DeleteExportButton, PauseButton, RunNowButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
-import { Fact, Facts } from '../parts/tables.tsx';
+import { Facts } from '../parts/tables.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
 import { ExportZone, IntervalText, TimeText, useNow } from '../parts/time-text.tsx';
 import { hrefOf, type Tab, tabs } from '../route.ts';
@@ -105,28 +105,25 @@ function Head({ batchExport }: { batchExport: BatchExport }) {
       )}
       {failed && <RunProblem run={failed} />}
       <Blocker batchExport={batchExport} />
-      <Facts>
-        <Fact name="Destination">{describeDestination(batchExport)}</Fact>
-        <Fact name="Interval">{describeInterval(batchExport.interval)}</Fact>
-        <Fact name="Next run">
-          <NextRun batchExport={batchExport} />
-        </Fact>
-        <Fact name="Complete up to">
-          <Lag batchExport={batchExport} />
-        </Fact>
-        <Fact name="Last success">
-          {last_success_at === null ? (
-            <span className="muted">none yet</span>
-          ) : (
-            <TimeText at={last_success_at} as="ago" />
-          )}
-        </Fact>
-        {late !== null && (
-          <Fact name="Late rows">
-            {describeAdded(late.rows)} on <TimeText at={late.at} />
-          </Fact>
-        )}
-      </Facts>
+      <Facts
+        of={{
+          Destination: describeDestination(batchExport),
+          Interval: describeInterval(batchExport.interval),
+          'Next run': <NextRun batchExport={batchExport} />,
+          'Complete up to': <Lag batchExport={batchExport} />,
+          'Last success':
+            last_success_at === null ? (
+              <span className="muted">none yet</span>
+            ) : (
+              <TimeText at={last_success_at} as="ago" />
+            ),
+          'Late rows': late && (
+            <>
+              {describeAdded(late.rows)} on <TimeText at={late.at} />
+            </>
+          ),
+        }}
+      />
     </>
   );
 }

@@ -2,7 +2,7 @@ import type { Run, RunFiles, StepCount } from '../api-types.ts';
 import { useAction, useConsole, useResource } from '../use-api.ts';
 import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes, formatCount, plural } from '../numbers.ts';
-import { Fact, Facts, Heads, ScrolledTable } from '../parts/tables.tsx';
+import { Facts, Heads, ScrolledTable } from '../parts/tables.tsx';
 import { Crumbs, Failure, Pending } from '../parts/notice.tsx';
 import { RunDuration, RunRows, RunStateText } from '../parts/run-facts.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
@@ -72,63 +72,51 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
 }
 
 function RunFacts({ run }: { run: Run }) {
+  const { element, step } = run;
   return (
-    <Facts>
-      {!hasFailed(run) && (
-        <Fact name="Rows">
-          <RunRows run={run} />
-        </Fact>
-      )}
-      {run.element && (
-        <Fact name="Element">
-          {run.element.base === null
-            ? `${run.element.number}: what changed since element ${run.element.follows}, ${plural(run.element.deletes, 'delete')}`
-            : `${run.element.number}: a base with all rows, because ${run.element.base}`}{' '}
-          <small className="muted">
-            versions {run.element.from_version ?? 'of all rows'} to{' '}
-            {run.element.next_version ?? 'not known'}, at <TimeText at={run.element.snapshot_at} />
-          </small>
-        </Fact>
-      )}
-      {run.records_dropped > 0 && (
-        <Fact name="Dropped by transformations">{formatCount(run.records_dropped)}</Fact>
-      )}
-      {run.records_rejected > 0 && <Fact name="Rejected">{formatCount(run.records_rejected)}</Fact>}
-      {run.purpose === 'supplement' && <Fact name="Late rows">{describeLateRows(run)}</Fact>}
-      {run.settled === false && (
-        <Fact name="Settled">
+    <Facts
+      of={{
+        Rows: !hasFailed(run) && <RunRows run={run} />,
+        Element: element && <ElementText element={element} />,
+        'Dropped by transformations': run.records_dropped > 0 && formatCount(run.records_dropped),
+        Rejected: run.records_rejected > 0 && formatCount(run.records_rejected),
+        'Late rows': run.purpose === 'supplement' && describeLateRows(run),
+        Settled: run.settled === false && (
           <span className="warn-text">
             no: rows may still arrive, Sluice checks the interval again
           </span>
-        </Fact>
-      )}
-      {run.step !== null && (
-        <Fact name="Now">
-          <span className={run.step.is_long ? 'warn-text' : undefined}>{run.step.text}</span>
-        </Fact>
-      )}
-      {run.waiting_for !== null && (
-        <Fact name="Waits for">
-          {run.waiting_for.join(', ') || 'transactions of the source that can still add rows'}
-        </Fact>
-      )}
-      {!hasFailed(run) && (
-        <Fact name="Size">
-          {formatBytes(run.bytes_exported)}{' '}
-          <small className="muted">in {plural(run.files, 'file')}</small>
-        </Fact>
-      )}
-      <Fact name="Attempt">{attemptsOf(run)}</Fact>
-      <Fact name="Created">
-        <TimeText at={run.created_at} />
-      </Fact>
-      <Fact name="Time">
-        <RunDuration run={run} />
-      </Fact>
-      <Fact name="Run">
-        <code>{run.id}</code>
-      </Fact>
-    </Facts>
+        ),
+        Now: step && <span className={step.is_long ? 'warn-text' : undefined}>{step.text}</span>,
+        'Waits for':
+          run.waiting_for !== null &&
+          (run.waiting_for.join(', ') || 'transactions of the source that can still add rows'),
+        Size: !hasFailed(run) && (
+          <>
+            {formatBytes(run.bytes_exported)}{' '}
+            <small className="muted">in {plural(run.files, 'file')}</small>
+          </>
+        ),
+        Attempt: attemptsOf(run),
+        Created: <TimeText at={run.created_at} />,
+        Time: <RunDuration run={run} />,
+        Run: <code>{run.id}</code>,
+      }}
+    />
+  );
+}
+
+function ElementText({ element }: { element: NonNullable<Run['element']> }) {
+  const { number, base, follows, deletes } = element;
+  return (
+    <>
+      {base === null
+        ? `${number}: what changed since element ${follows}, ${plural(deletes, 'delete')}`
+        : `${number}: a base with all rows, because ${base}`}{' '}
+      <small className="muted">
+        versions {element.from_version ?? 'of all rows'} to {element.next_version ?? 'not known'},
+        at <TimeText at={element.snapshot_at} />
+      </small>
+    </>
   );
 }
 

@@ -1,11 +1,11 @@
+import type { ReactNode } from 'react';
 import type { BatchExport, Config, PlannedInterval } from '../api-types.ts';
 import { useConsole, useDescription, useResource } from '../use-api.ts';
 import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
-import { labelOf } from '../form/fields.ts';
-import type { DestinationForm } from '../form/openapi.ts';
+import { type Field, labelOf } from '../form/fields.ts';
 import { plural } from '../numbers.ts';
-import { Fact, Facts } from '../parts/tables.tsx';
+import { Facts } from '../parts/tables.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { TrySavedDestination, TrySavedRows } from '../parts/try-out.tsx';
@@ -15,31 +15,29 @@ import { days } from '../times.ts';
 export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   const description = useDescription();
   const { destination, model, dsl_query: query, transformations } = batchExport;
-  const form = description.data ? destinationForm(description.data, destination.type) : undefined;
-  const secrets =
-    form?.fields.filter(({ kind }) => kind === 'secret').map(({ name }) => name) ?? [];
-  const isUsual = (name: string) =>
-    !secrets.includes(name) && isDefault(form, name, destination.config[name]);
-  const names = inOrder(form, destination.config);
-  const [own, usual] = [names.filter((name) => !isUsual(name)), names.filter(isUsual)];
-  const fact = (name: string) => (
-    <Fact key={name} name={labelOf(name)}>
-      {secrets.includes(name) ? (
-        <SecretValue stored={batchExport.secrets.find((one) => one.name === name)} />
-      ) : (
-        <ConfigValue value={destination.config[name]} />
-      )}
-    </Fact>
-  );
+  const form = description.data && destinationForm(description.data, destination.type);
+  const fieldOf = (name: string) => form?.fields.find((one) => one.name === name);
+  const names = form?.fields.map(({ name }) => name) ?? Object.keys(destination.config);
+  const isUsual = (name: string) => isDefault(fieldOf(name), destination.config[name]);
+  const usual = names.filter(isUsual);
+  const factsOf = (shown: readonly string[]) =>
+    Object.fromEntries(
+      shown.map((name) => [
+        labelOf(name),
+        fieldOf(name)?.kind === 'secret'
+          ? secretText(batchExport.secrets.find((one) => one.name === name))
+          : valueText(destination.config[name]),
+      ]),
+    );
   return (
     <section aria-label="Settings">
       <div className="card panel">
         <h2>Destination: {destination.type}</h2>
-        <Facts>{own.map(fact)}</Facts>
+        <Facts of={factsOf(names.filter((name) => !isUsual(name)))} />
         {usual.length > 0 && (
           <details>
             <summary>{plural(usual.length, 'setting')} as by default</summary>
-            <Facts>{usual.map(fact)}</Facts>
+            <Facts of={factsOf(usual)} />
           </details>
         )}
         <TrySavedDestination exportId={batchExport.id} />
@@ -51,10 +49,9 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
       </div>
       <div className="card panel">
         <h2>Rows</h2>
-        <Facts>
-          <Fact name="Model">{model}</Fact>
-          <Fact name="Transformations">{transformations ? 'applied' : 'not applied'}</Fact>
-        </Facts>
+        <Facts
+          of={{ Model: model, Transformations: transformations ? 'applied' : 'not applied' }}
+        />
         {query === null ? (
           <p className="muted">All columns, all rows.</p>
         ) : (
@@ -71,58 +68,43 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
 }
 
 /** Says whether a setting has the value that it has if it is not set. */
-function isDefault(
-  form: DestinationForm | undefined,
-  name: string,
-  value: Config[string],
-): boolean {
-  const field = form?.fields.find((one) => one.name === name);
-  if (!field || field.required) return false;
-  return JSON.stringify(value ?? null) === JSON.stringify(field.default ?? null);
-}
-
-/** The names of a config in the order of its schema, including secrets. */
-function inOrder(form: DestinationForm | undefined, config: Config): readonly string[] {
-  return form?.fields.map(({ name }) => name) ?? Object.keys(config);
-}
+const isDefault = (field: Field | undefined, value: Config[string]): boolean =>
+  field !== undefined &&
+  field.kind !== 'secret' &&
+  !field.required &&
+  JSON.stringify(value ?? null) === JSON.stringify(field.default ?? null);
 
 function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
   const { interval, timezone, offset_day, offset_hour, start_at, end_at } = batchExport;
   return (
-    <Facts>
-      <Fact name="Interval">{describeInterval(interval)}</Fact>
-      {offset_day !== null && <Fact name="Week begins on">{days[offset_day]}</Fact>}
-      {offset_hour !== null && (
-        <Fact name="Day begins at">
-          {String(offset_hour).padStart(2, '0')}:00 <small className="muted">{timezone}</small>
-        </Fact>
-      )}
-      <Fact name="Start">
-        {start_at === null ? (
-          <span className="muted">immediately</span>
-        ) : (
-          <TimeText at={start_at} />
-        )}
-      </Fact>
-      <Fact name="End">
-        {end_at === null ? <span className="muted">never</span> : <TimeText at={end_at} />}
-      </Fact>
-    </Facts>
+    <Facts
+      of={{
+        Interval: describeInterval(interval),
+        'Week begins on': offset_day === null ? null : days[offset_day],
+        'Day begins at': offset_hour !== null && (
+          <>
+            {String(offset_hour).padStart(2, '0')}:00 <small className="muted">{timezone}</small>
+          </>
+        ),
+        Start: start_at === null ? muted('immediately') : <TimeText at={start_at} />,
+        End: end_at === null ? muted('never') : <TimeText at={end_at} />,
+      }}
+    />
   );
 }
 
+const muted = (text: string) => <span className="muted">{text}</span>;
+
 /** Says whether a secret is set; of the id of a key, its end. */
-function SecretValue({ stored }: { stored: BatchExport['secrets'][number] | undefined }) {
-  if (stored === undefined) return <span className="muted">not set</span>;
-  if (stored.ends_with === null) return <span className="muted">hidden</span>;
-  return <code>…{stored.ends_with}</code>;
+function secretText(stored: BatchExport['secrets'][number] | undefined): ReactNode {
+  if (stored === undefined) return muted('not set');
+  return stored.ends_with === null ? muted('hidden') : <code>…{stored.ends_with}</code>;
 }
 
-function ConfigValue({ value }: { value: Config[string] }) {
-  if (value === undefined || value === null || value === '')
-    return <span className="muted">not set</span>;
-  if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
-  return <>{Array.isArray(value) ? value.join(', ') : String(value)}</>;
+function valueText(value: Config[string]): ReactNode {
+  if (value === undefined || value === null || value === '') return muted('not set');
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  return Array.isArray(value) ? value.join(', ') : String(value);
 }
 
 const fates: Readonly<Record<PlannedInterval['fate'], string>> = {

@@ -3,7 +3,7 @@ import type { Statement, StatementHead } from '../api-types.ts';
 import { useAction, useConsole, useResource } from '../use-api.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { ActButton, CopyText } from '../parts/buttons.tsx';
-import { Fact, Facts, ScrolledTable } from '../parts/tables.tsx';
+import { Facts, ScrolledTable } from '../parts/tables.tsx';
 import { Empty, Failure, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { IntervalText, lastMonths, useNow } from '../parts/time-text.tsx';
@@ -114,21 +114,21 @@ function Proof({ head, signingKey: { fingerprint, publicKey } }: ProofProps) {
   const shownKey = fingerprint ?? publicKey;
   const command = `node sluice-check.mjs ./copy-of-the-bucket --deep --key ${shownKey} --head ${head.number}:${head.sha256}`;
   return (
-    <Facts>
-      <Fact name="At the destination">
-        {head.put_number} of {head.number}
-        {head.put_fault !== null && <span className="warn-text"> {head.put_fault}</span>}
-      </Fact>
-      <Fact name="Loaded by the receiver">
-        <Loaded acknowledged={head.acknowledged} />
-      </Fact>
-      <Fact name={fingerprint === null ? 'Public key' : 'Fingerprint of the key'}>
-        <CopyText text={shownKey} what="key" />
-      </Fact>
-      <Fact name="Check a copy of the bucket">
-        <CopyText text={command} what="command" />
-      </Fact>
-    </Facts>
+    <Facts
+      of={{
+        'At the destination': (
+          <>
+            {head.put_number} of {head.number}
+            {head.put_fault !== null && <span className="warn-text"> {head.put_fault}</span>}
+          </>
+        ),
+        'Loaded by the receiver': <Loaded acknowledged={head.acknowledged} />,
+        [fingerprint === null ? 'Public key' : 'Fingerprint of the key']: (
+          <CopyText text={shownKey} what="key" />
+        ),
+        'Check a copy of the bucket': <CopyText text={command} what="command" />,
+      }}
+    />
   );
 }
 

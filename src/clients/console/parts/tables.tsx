@@ -1,7 +1,22 @@
 import type { ReactNode } from 'react';
 
-export function Facts({ children }: { children: ReactNode }) {
-  return <dl className="facts">{children}</dl>;
+interface FactsProps {
+  /** Values by their names. A fact without a value is left out. */
+  readonly of: Readonly<Record<string, ReactNode>>;
+}
+
+export function Facts({ of }: FactsProps) {
+  return (
+    <dl className="facts">
+      {Object.entries(of)
+        .filter(([, value]) => ![null, undefined, false].some((none) => none === value))
+        .map(([name, value]) => (
+          <Fact key={name} name={name}>
+            {value}
+          </Fact>
+        ))}
+    </dl>
+  );
 }
 
 export function Fact({ name, children }: { name: string; children: ReactNode }) {
