@@ -97,7 +97,10 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     pollMs: (data) => (data ? null : 10_000),
   });
   const granted = me.data?.scopes ?? null;
-  const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
+  const may = useCallback<ConsoleContext['may']>(
+    (scope) => granted?.some((one) => one === scope) ?? false,
+    [granted],
+  );
   const context = useMemo(() => ({ api, me: me.data, granted, may }), [api, me.data, granted, may]);
   return (
     <ConsoleContext value={context}>

@@ -19,7 +19,7 @@ export interface ConsoleContext {
   /** The scopes of the key; null until the API has said so. */
   readonly granted: readonly Scope[] | null;
   /** True if the key is known to have the scope. */
-  readonly may: (scope: Scope) => boolean;
+  readonly may: (scope: Scope | 'operator:write') => boolean;
 }
 
 export const ConsoleContext = createContext<ConsoleContext | null>(null);

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { type Api, ApiFailure } from '../api.ts';
+import { type Api, ApiFailure, wholeList } from '../api.ts';
 import type { Cause, OperatorExport } from '../api-types.ts';
 import { Choice, TextField } from '../form/inputs.tsx';
 import { plural } from '../numbers.ts';
@@ -8,7 +8,7 @@ import { Empty, Failure, Loading, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { hrefOf } from '../route.ts';
 import { chosenOf, offsetOf, useQuery, useSearchText, useTitle } from '../use-route.ts';
-import { useAction, useResource } from '../use-api.ts';
+import { useAction, useConsole, useResource } from '../use-api.ts';
 import { ConfirmDialog, DialogButton } from '../parts/buttons.tsx';
 
 const turns = [
@@ -25,14 +25,9 @@ const pageSize = 50;
 /** The id of a run or an export, which links search for. */
 const exportId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-interface PageProps {
-  readonly api: Api;
-  /** True if the key may do something about a cause. */
-  readonly mayWrite: boolean;
-}
-
 /** Over all customers: the rows are causes, not exports. */
-export function CausesPage({ api, mayWrite }: PageProps) {
+export function CausesPage() {
+  const { api } = useConsole();
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
   const search = query.get('search') ?? '';
@@ -78,7 +73,7 @@ export function CausesPage({ api, mayWrite }: PageProps) {
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
           {data.results.map((cause) => (
-            <CauseRow key={cause.id} {...{ cause, api, mayWrite }} />
+            <CauseRow key={cause.id} cause={cause} />
           ))}
         </ul>
       )}
@@ -90,7 +85,7 @@ export function CausesPage({ api, mayWrite }: PageProps) {
 const exportHref = ({ id, project_id: project }: OperatorExport) =>
   hrefOf({ page: 'export', exportId: id, tab: 'runs' }, String(project));
 
-interface RowProps extends PageProps {
+interface RowProps {
   readonly cause: Cause;
 }
 
@@ -100,7 +95,8 @@ const turnNames: Readonly<Record<Cause['turn'], string>> = {
   customer: 'the customer',
 };
 
-function CauseRow({ cause, api, mayWrite }: RowProps) {
+function CauseRow({ cause }: RowProps) {
+  const { may } = useConsole();
   const { query, setQuery } = useQuery();
   const isOpen = query.get('cause') === cause.id;
   const who = cause.organization_name ?? plural(cause.organizations, 'customer');
@@ -155,19 +151,15 @@ function CauseRow({ cause, api, mayWrite }: RowProps) {
         >
           Exports
         </button>
-        {mayWrite && <CauseActions cause={cause} api={api} />}
+        {may('operator:write') && <CauseActions cause={cause} />}
       </div>
-      {isOpen && <CauseExports cause={cause} api={api} />}
+      {isOpen && <CauseExports cause={cause} />}
     </li>
   );
 }
 
-interface Props {
-  readonly cause: Cause;
-  readonly api: Api;
-}
-
-function CauseExports({ cause, api }: Props) {
+function CauseExports({ cause }: RowProps) {
+  const { api } = useConsole();
   const { query } = useQuery();
   const offset = offsetOf(query, 'exports');
   const { data, failure, reload } = useResource({
@@ -206,11 +198,6 @@ function CauseExports({ cause, api }: Props) {
 
 type OperatorAction = 'probe' | 'retry' | 'pause';
 
-interface CauseActionsProps {
-  readonly cause: Cause;
-  readonly api: Api;
-}
-
 const actions = [
   ['probe', 'Probe now', 'One interval of one export is exported again.'],
   ['retry', 'Retry all', 'Every interval without data is exported again, behind live runs.'],
@@ -218,19 +205,19 @@ const actions = [
 ] as const satisfies readonly (readonly [OperatorAction, string, string])[];
 
 /** The actions of an operator on all exports of a cause; each shows first how many it is. */
-function CauseActions({ cause, api }: CauseActionsProps) {
+function CauseActions({ cause }: RowProps) {
   return actions.map(([action, verb, meaning]) => (
     <DialogButton
       key={action}
       aria-label={`${verb}: ${cause.code} ${cause.place}`}
-      dialog={(onClose) => <ActionDialog {...{ cause, api, action, verb, meaning, onClose }} />}
+      dialog={(onClose) => <ActionDialog {...{ cause, action, verb, meaning, onClose }} />}
     >
       {verb}
     </DialogButton>
   ));
 }
 
-interface DialogProps extends CauseActionsProps {
+interface DialogProps extends RowProps {
   readonly action: OperatorAction;
   readonly verb: string;
   readonly meaning: string;
@@ -238,11 +225,14 @@ interface DialogProps extends CauseActionsProps {
 }
 
 function ActionDialog(props: DialogProps) {
-  const { cause, api, action, verb, meaning, onClose } = props;
+  const { cause, action, verb, meaning, onClose } = props;
+  const { api } = useConsole();
   const [done, setDone] = useState(0);
   const load = async () => {
-    const all = await readExports(api, cause.id);
-    return action === 'probe' ? all.slice(0, 1) : all;
+    const { results } = await wholeList((page) =>
+      api.get('/api/admin/exports', { cause_id: cause.id, ...page }),
+    );
+    return action === 'probe' ? results.slice(0, 1) : results;
   };
   const preview = useResource({ key: `${cause.id} ${action}`, load });
   const exports = preview.data ?? [];
@@ -280,16 +270,6 @@ function ActionDialog(props: DialogProps) {
       {start.failure && <p>Press again: what is done is not done twice.</p>}
     </ConfirmDialog>
   );
-}
-
-async function readExports(api: Api, cause: string): Promise<readonly OperatorExport[]> {
-  const exports = new Map<string, OperatorExport>();
-  for (let offset = 0; ; ) {
-    const page = await api.get('/api/admin/exports', { cause_id: cause, limit: 1_000, offset });
-    for (const one of page.results) exports.set(one.id, one);
-    offset += page.results.length;
-    if (page.next === null || page.results.length === 0) return [...exports.values()];
-  }
 }
 
 /** Returns false if there was nothing to do, or the export is gone. */

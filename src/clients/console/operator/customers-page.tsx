@@ -1,5 +1,4 @@
 import { useState } from 'react';
-import type { Api } from '../api.ts';
 import type { ApiKey, Project, Usage } from '../api-types.ts';
 import { Choice, TextField } from '../form/inputs.tsx';
 import { lastMonths, TimeText, useNow } from '../parts/time-text.tsx';
@@ -7,7 +6,7 @@ import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { offsetOf, useQuery, useSearchText, useTitle } from '../use-route.ts';
-import { useResource } from '../use-api.ts';
+import { useConsole, useResource } from '../use-api.ts';
 import { AskButton, SecretDialog } from '../parts/buttons.tsx';
 
 const pageSize = 50;
@@ -19,13 +18,9 @@ const about = (verb: string, what: string) => ({
   title: `${verb} ${what}?`,
 });
 
-interface Props {
-  readonly api: Api;
-  readonly mayWrite: boolean;
-}
-
 /** All organizations, what was exported for each in a month, and their projects and keys. */
-export function CustomersPage({ api, mayWrite }: Props) {
+export function CustomersPage() {
+  const { api, may } = useConsole();
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
   const search = query.get('search') ?? '';
@@ -44,7 +39,7 @@ export function CustomersPage({ api, mayWrite }: Props) {
       <div className="row heading">
         <h1>Customers</h1>
         {data && <span className="muted">{plural(data.count, 'organization')}</span>}
-        {mayWrite && (
+        {may('operator:write') && (
           <div className="row last">
             <AskButton
               {...about('Create', 'an organization')}
@@ -79,7 +74,7 @@ export function CustomersPage({ api, mayWrite }: Props) {
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'organization')}>
           {data.results.map((one) => (
-            <CustomerRow key={one.id} {...{ one, api, mayWrite, month }} />
+            <CustomerRow key={one.id} {...{ one, month }} />
           ))}
         </ul>
       )}
@@ -88,12 +83,13 @@ export function CustomersPage({ api, mayWrite }: Props) {
   );
 }
 
-interface RowProps extends Props {
+interface RowProps {
   readonly one: Usage;
   readonly month: string;
 }
 
-function CustomerRow({ one, api, mayWrite, month }: RowProps) {
+function CustomerRow({ one, month }: RowProps) {
+  const { api, may } = useConsole();
   const [isOpen, setOpen] = useState(false);
   const { id, name, rows, bytes, disabled_at: disabledAt } = one;
   const path = '/api/admin/organizations/{organization_id}';
@@ -119,7 +115,7 @@ function CustomerRow({ one, api, mayWrite, month }: RowProps) {
         >
           Projects and keys
         </button>
-        {mayWrite && (
+        {may('operator:write') && (
           <TenantActions
             of={name}
             isDisabled={disabledAt !== null}
@@ -127,19 +123,18 @@ function CustomerRow({ one, api, mayWrite, month }: RowProps) {
           />
         )}
       </div>
-      {isOpen && <CustomerParts {...{ api, mayWrite, id, name }} />}
+      {isOpen && <CustomerParts {...{ id, name }} />}
     </li>
   );
 }
 
-interface CustomerPartsProps {
-  readonly api: Api;
-  readonly mayWrite: boolean;
+interface OrganizationProps {
   readonly id: string;
   readonly name: string;
 }
 
-function CustomerParts({ api, mayWrite, id, name }: CustomerPartsProps) {
+function CustomerParts({ id, name }: OrganizationProps) {
+  const { api, may } = useConsole();
   const of = { organization_id: id };
   const projects = useResource({
     key: `projects ${id}`,
@@ -158,20 +153,20 @@ function CustomerParts({ api, mayWrite, id, name }: CustomerPartsProps) {
       <Pending {...projects} lines={2} />
       <ul className="cause-exports" aria-label={`Projects of ${name}`}>
         {projects.data?.results.map((one) => (
-          <ProjectItem key={one.id} {...{ api, mayWrite, one }} />
+          <ProjectItem key={one.id} one={one} />
         ))}
       </ul>
       <Pending {...keys} lines={2} />
       <ul className="cause-exports" aria-label={`Keys of ${name}`}>
         {keys.data?.results.map((one) => (
-          <KeyItem key={one.id} {...{ api, mayWrite, one }} />
+          <KeyItem key={one.id} one={one} />
         ))}
       </ul>
-      {mayWrite && (
+      {may('operator:write') && (
         <div className="row">
-          <NewProjectButton {...{ api, id, name }} />
+          <NewProjectButton {...{ id, name }} />
           <NewKeyButton
-            {...{ api, id, name }}
+            {...{ id, name }}
             projects={projects.data?.results ?? []}
             onMade={setMade}
           />
@@ -186,13 +181,8 @@ function CustomerParts({ api, mayWrite, id, name }: CustomerPartsProps) {
   );
 }
 
-interface PartProps<One> {
-  readonly api: Api;
-  readonly mayWrite: boolean;
-  readonly one: One;
-}
-
-function ProjectItem({ api, mayWrite, one }: PartProps<Project>) {
+function ProjectItem({ one }: { readonly one: Project }) {
+  const { api, may } = useConsole();
   const path = '/api/admin/projects/{project_id}';
   return (
     <li>
@@ -203,7 +193,7 @@ function ProjectItem({ api, mayWrite, one }: PartProps<Project>) {
         {one.id} · tenant key <code>{one.tenant_key}</code>
       </small>{' '}
       {one.disabled_at !== null && <span className="badge is-paused">Disabled</span>}{' '}
-      {mayWrite && (
+      {may('operator:write') && (
         <TenantActions
           of={one.name}
           isDisabled={one.disabled_at !== null}
@@ -214,7 +204,8 @@ function ProjectItem({ api, mayWrite, one }: PartProps<Project>) {
   );
 }
 
-function KeyItem({ api, mayWrite, one }: PartProps<ApiKey>) {
+function KeyItem({ one }: { readonly one: ApiKey }) {
+  const { api, may } = useConsole();
   const isRevoked = one.revoked_at !== null;
   return (
     <li>
@@ -230,7 +221,7 @@ function KeyItem({ api, mayWrite, one }: PartProps<ApiKey>) {
           </>
         )}
       </small>{' '}
-      {mayWrite && !isRevoked && (
+      {may('operator:write') && !isRevoked && (
         <AskButton
           {...about('Revoke', one.name)}
           danger
@@ -243,13 +234,8 @@ function KeyItem({ api, mayWrite, one }: PartProps<ApiKey>) {
   );
 }
 
-interface ProjectButtonProps {
-  readonly api: Api;
-  readonly id: string;
-  readonly name: string;
-}
-
-function NewProjectButton({ api, id, name }: ProjectButtonProps) {
+function NewProjectButton({ id, name }: OrganizationProps) {
+  const { api } = useConsole();
   return (
     <AskButton
       button="New project"
@@ -284,12 +270,13 @@ const rights = [
   ['batch_export:read,plugin:read,file:read', 'The same, and to download delivered files'],
 ] as const;
 
-interface KeyButtonProps extends ProjectButtonProps {
+interface KeyButtonProps extends OrganizationProps {
   readonly projects: readonly Project[];
   readonly onMade: (made: { readonly name: string; readonly key: string }) => void;
 }
 
-function NewKeyButton({ api, id, name: organization, projects, onMade }: KeyButtonProps) {
+function NewKeyButton({ id, name: organization, projects, onMade }: KeyButtonProps) {
+  const { api } = useConsole();
   return (
     <AskButton
       button="New key"

@@ -11,6 +11,12 @@ import { useFocusOnPage, useHash } from '../use-route.ts';
 import { CustomersPage } from './customers-page.tsx';
 import { CausesPage } from './causes-page.tsx';
 
+const places = [
+  ['exports', 'All customers'],
+  ['customers', 'Customers'],
+  ['notifications', 'Notifications'],
+] as const;
+
 interface Props {
   readonly operatorKey: string;
   readonly onSignOut: (reason?: string) => void;
@@ -23,39 +29,41 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
   const route = readRoute(hash);
   const project = projectOf(hash);
   useFocusOnPage('exportId' in route ? `${route.page} ${route.exportId}` : route.page);
-  const {
-    data: me,
-    failure,
-    reload,
-  } = useResource({
+  const loaded = useResource({
     key: 'me',
     load: (signal) => api.get('/api/admin/me', {}, signal),
     pollMs: (data) => (data ? null : 10_000),
   });
+  const me = loaded.data;
   const mayWrite = me?.scopes.includes('operator:write') ?? false;
+  const context = useMemo(
+    () => ({ api, me: null, granted: null, may: () => mayWrite }),
+    [api, mayWrite],
+  );
+  const open = places.find(([page]) => page === route.page)?.[0] ?? 'exports';
   return (
-    <>
+    <ConsoleContext value={context}>
       <TopBar
         home={hrefOf({ page: 'exports' }, '')}
         onSignOut={onSignOut}
         nav={
           <nav className="places" aria-label="Parts of the page">
-            <Place page="exports" isOpen={!['notifications', 'customers'].includes(route.page)}>
-              All customers
-            </Place>
-            <Place page="customers" isOpen={route.page === 'customers'}>
-              Customers
-            </Place>
-            <Place page="notifications" isOpen={route.page === 'notifications'}>
-              Notifications
-            </Place>
+            {places.map(([page, name]) => (
+              <a
+                key={page}
+                href={hrefOf({ page }, '')}
+                aria-current={page === open ? 'page' : undefined}
+              >
+                {name}
+              </a>
+            ))}
             <a href="/admin/queues">Queues</a>
           </nav>
         }
       />
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
-        <Failure failure={failure} onRetry={reload} />
+        <Failure failure={loaded.failure} onRetry={loaded.reload} />
         {me !== null && !mayWrite && !('exportId' in route) && (
           <p className="row alert is-paused" role="status">
             This key only reads. To probe, retry or pause exports, or to change notification
@@ -65,30 +73,16 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
         {project !== null && 'exportId' in route ? (
           <Look key={project} {...{ operatorKey, project, route, onSignOut }} />
         ) : route.page === 'customers' ? (
-          <CustomersPage api={api} mayWrite={mayWrite} />
+          <CustomersPage />
         ) : route.page === 'notifications' ? (
-          <TargetList {...{ api, mayWrite, reach: null, base: targetPaths.installation }}>
+          <TargetList reach={null} base={targetPaths.installation}>
             <p>A target here hears of the exports of all customers, and of dead workers.</p>
           </TargetList>
         ) : (
-          <CausesPage api={api} mayWrite={mayWrite} />
+          <CausesPage />
         )}
       </main>
-    </>
-  );
-}
-
-interface PlaceProps {
-  readonly page: 'exports' | 'customers' | 'notifications';
-  readonly isOpen: boolean;
-  readonly children: string;
-}
-
-function Place({ page, isOpen, children }: PlaceProps) {
-  return (
-    <a href={hrefOf({ page }, '')} aria-current={isOpen ? 'page' : undefined}>
-      {children}
-    </a>
+    </ConsoleContext>
   );
 }
 

@@ -2,7 +2,7 @@ import type { NotificationTarget, TargetBody } from '../api-types.ts';
 import { Choice, TextField } from '../form/inputs.tsx';
 import { AskButton } from './buttons.tsx';
 import { toggled } from './tables.tsx';
-import { eventTexts, useTargets } from './targets.ts';
+import { eventsOf, eventTexts, useTargets } from './targets.ts';
 
 const kinds = [
   ['webhook', 'Webhook'],
@@ -32,7 +32,8 @@ interface Draft extends Pick<NotificationTarget, 'kind' | 'description' | 'forma
 }
 
 export function TargetButton({ target, save, ...button }: Props) {
-  const { events: all, reach } = useTargets();
+  const { base, reach } = useTargets();
+  const all = eventsOf(base);
   const first: Draft = {
     team_id: 'project',
     kind: target?.kind ?? 'webhook',

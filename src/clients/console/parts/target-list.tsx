@@ -7,11 +7,11 @@ import { ActButton, AskButton, DeleteButton, SecretDialog } from './buttons.tsx'
 import { Empty, Loading, Pending } from './notice.tsx';
 import { CursorPager } from './pager.tsx';
 import { TargetButton } from './target-form.tsx';
-import { eventsOf, targetPaths, TargetsContext, useTargets } from './targets.ts';
+import { targetPaths, TargetsContext, useMayWrite, useTargets } from './targets.ts';
 import { TimeText } from './time-text.tsx';
 
 export function NotificationsPage({ project }: { readonly project: string }) {
-  const { api, may, me } = useConsole();
+  const { me } = useConsole();
   const reach = useMemo(
     () =>
       me?.all_projects ? { projectId: Number(project), organization: me.organization.name } : null,
@@ -19,12 +19,7 @@ export function NotificationsPage({ project }: { readonly project: string }) {
   );
   if (me === null) return <Loading />;
   return (
-    <TargetList
-      api={api}
-      base={targetPaths[reach ? 'organization' : 'project']}
-      mayWrite={may('batch_export:write')}
-      reach={reach}
-    >
+    <TargetList base={targetPaths[reach ? 'organization' : 'project']} reach={reach}>
       <p>
         A webhook, a Slack message or an e-mail says when an export fails, and when it works again.
       </p>
@@ -32,20 +27,19 @@ export function NotificationsPage({ project }: { readonly project: string }) {
   );
 }
 
-interface Props extends Pick<TargetsContext, 'api' | 'base' | 'mayWrite' | 'reach'> {
+interface Props extends Pick<TargetsContext, 'base' | 'reach'> {
   /** The events that these targets hear of, if there is none yet. */
   readonly children: ReactNode;
 }
 
 /** The page of notification targets: those of a project, or those of the installation. */
-export function TargetList({ api, base, mayWrite, reach, children }: Props) {
+export function TargetList({ base, reach, children }: Props) {
+  const { api } = useConsole();
+  const mayWrite = useMayWrite(base);
   const [shown, showSecret] = useState<{ name: string; secret: string } | null>(null);
   const context = useMemo<TargetsContext>(
-    () => ({
-      ...{ api, base, mayWrite, reach, events: eventsOf(base) },
-      showSecret: (name, secret) => showSecret({ name, secret }),
-    }),
-    [api, base, mayWrite, reach],
+    () => ({ base, reach, showSecret: (name, secret) => showSecret({ name, secret }) }),
+    [base, reach],
   );
   const { data, failure, reload } = useResource({
     key: 'targets',
