@@ -138,12 +138,7 @@ const sections = [
   ['Notifications', 'batch_export:read', { page: 'notifications' }, ['notifications']],
 ] as const satisfies readonly (readonly [string, Scope, Route, readonly Route['page'][]])[];
 
-interface SectionsProps {
-  readonly route: Route;
-  readonly may: (scope: Scope) => boolean;
-}
-
-function Sections({ route, may }: SectionsProps) {
+function Sections({ route, may }: { route: Route; may: (scope: Scope) => boolean }) {
   const shown = sections.filter(([, scope]) => may(scope));
   if (shown.length < 2) return null;
   return (

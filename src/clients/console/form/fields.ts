@@ -2,6 +2,7 @@ import type { Config } from '../api-types.ts';
 
 /** The parts of JSON schema that destinations are described in. */
 export interface PropertySchema {
+  readonly $ref?: string;
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
   readonly const?: unknown;

@@ -25,7 +25,7 @@ export interface SettingField extends Field {
 }
 
 interface OpenApiDocument {
-  readonly paths?: Readonly<Record<string, object>>;
+  readonly paths?: Readonly<Record<string, PathItem>>;
   readonly components?: object;
 }
 
@@ -44,13 +44,12 @@ export function readDescription(
   document: OpenApiDocument,
   installation: Capabilities | null = null,
 ): ApiDescription {
-  const paths = document.paths ?? {};
-  const item = inline(paths[exportsPath], document) as PathItem | undefined;
+  const item = document.paths?.[exportsPath];
   const body = item?.post?.requestBody?.content?.['application/json']?.schema?.properties ?? {};
   const words = (property: PropertySchema | undefined) => (property?.enum ?? []).map(String);
   return {
     installation,
-    destinations: (body.destination?.oneOf ?? []).map(destinationOf),
+    destinations: (body.destination?.oneOf ?? []).map((one) => destinationOf(one, document)),
     settings: settingsOf(body),
     intervals: words(body.interval),
   };
@@ -73,23 +72,9 @@ export function offered(
   return here ? choices.filter((choice) => here.includes(choice) || choice === current) : choices;
 }
 
-/**
- * Replaces each `$ref` in a part of the document by its target. An unknown or recursive one becomes an
- * empty schema.
- */
-function inline(part: unknown, document: object, within: readonly string[] = []): unknown {
-  if (Array.isArray(part)) return part.map((item) => inline(item, document, within));
-  if (typeof part !== 'object' || part === null) return part;
-  if ('$ref' in part && typeof part.$ref === 'string') {
-    if (within.includes(part.$ref)) return {};
-    return inline(lookUp(part.$ref, document) ?? {}, document, [...within, part.$ref]);
-  }
-  const entries = Object.entries(part).map(([name, value]) => [
-    name,
-    inline(value, document, within),
-  ]);
-  return Object.fromEntries(entries);
-}
+/** The part itself, or what its `$ref` names. */
+const resolve = (part: PropertySchema, document: object): PropertySchema =>
+  part.$ref === undefined ? part : ((lookUp(part.$ref, document) ?? {}) as PropertySchema);
 
 function lookUp(ref: string, document: object): unknown {
   return ref
@@ -98,9 +83,10 @@ function lookUp(ref: string, document: object): unknown {
     .reduce<unknown>((part, name) => (isRecord(part) ? part[name] : undefined), document);
 }
 
-function destinationOf({ properties, title }: PropertySchema): DestinationForm {
+function destinationOf(branch: PropertySchema, document: object): DestinationForm {
+  const { properties, title } = resolve(branch, document);
   const type = properties?.type?.const ?? properties?.type?.enum?.[0] ?? title ?? '';
-  const config = properties?.config ?? {};
+  const config = resolve(properties?.config ?? {}, document);
   return {
     type: String(type),
     description: config.description ?? '',

@@ -83,12 +83,7 @@ export function CustomersPage() {
   );
 }
 
-interface RowProps {
-  readonly one: Usage;
-  readonly month: string;
-}
-
-function CustomerRow({ one, month }: RowProps) {
+function CustomerRow({ one, month }: { one: Usage; month: string }) {
   const { api, may } = useConsole();
   const [isOpen, setOpen] = useState(false);
   const { id, name, rows, bytes, disabled_at: disabledAt } = one;

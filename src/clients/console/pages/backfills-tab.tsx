@@ -295,12 +295,13 @@ export function BackfillForm({ batchExport, initial }: Props) {
   );
 }
 
-interface PreviewProps {
-  readonly preview: BackfillPreview;
-  readonly missingRows: Backfill['missing_rows'];
-}
-
-function Preview({ preview, missingRows }: PreviewProps) {
+function Preview({
+  preview,
+  missingRows,
+}: {
+  preview: BackfillPreview;
+  missingRows: Backfill['missing_rows'];
+}) {
   const { start_at, end_at, total_runs, skipped, already_completed } = preview;
   const { estimated_rows: rows, estimated_bytes: bytes } = preview;
   if (total_runs === 0) {

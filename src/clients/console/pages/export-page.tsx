@@ -153,14 +153,10 @@ function TabBody({ batchExport, tab }: { batchExport: BatchExport; tab: Tab }) {
 
 const dayMs = 86_400_000;
 
-interface Props {
-  readonly batchExport: BatchExport;
-}
-
 type Range = NonNullable<Coverage['blocker']>;
 
 /** The intervals that hold the high-water mark of an export, and the actions of an operator. Nothing if it needs no one. */
-function Blocker({ batchExport }: Props) {
+function Blocker({ batchExport }: { batchExport: BatchExport }) {
   const { api, may } = useConsole();
   const now = useNow();
   const {
@@ -222,12 +218,7 @@ function Blocker({ batchExport }: Props) {
   );
 }
 
-interface AcceptProps {
-  readonly exportId: string;
-  readonly blocker: Range;
-}
-
-function AcceptButton({ exportId, blocker }: AcceptProps) {
+function AcceptButton({ exportId, blocker }: { exportId: string; blocker: Range }) {
   const { api } = useConsole();
   const { start, end, intervals, state } = blocker;
   const accept = async ({ reason }: { readonly reason: string }) => {

@@ -178,13 +178,8 @@ function Reasons({ batchExport }: { batchExport: ExportSummary }) {
   );
 }
 
-interface Props {
-  readonly counts: HealthCounts;
-  readonly chosen: readonly Health[];
-}
-
 /** `3 failing · 2 late · 493 fine`, each a link to these exports. None: nothing to say about them. */
-function HealthLinks({ counts, chosen }: Props) {
+function HealthLinks({ counts, chosen }: { counts: HealthCounts; chosen: readonly Health[] }) {
   const shown = healths.filter(
     (health) => counts[health] > 0 || chosen.includes(health) || health === 'fine',
   );

@@ -223,13 +223,8 @@ function DeliveryRecord() {
   );
 }
 
-interface CertificatesProps {
-  readonly exportId: string;
-  readonly number: number;
-}
-
 /** The certificates of what a statement has erased. */
-function Certificates({ exportId: id, number }: CertificatesProps) {
+function Certificates({ exportId: id, number }: { exportId: string; number: number }) {
   const { api } = useConsole();
   return (
     <SaveButtons

@@ -60,12 +60,8 @@ function StoredLab() {
   );
 }
 
-interface Props {
-  readonly steps: readonly Step[];
-}
-
 /** The steps in their order. With the right to write, buttons move them. */
-function ChainList({ steps }: Props) {
+function ChainList({ steps }: { steps: readonly Step[] }) {
   const { may } = useConsole();
   return (
     <ol className="card">
@@ -150,11 +146,7 @@ function MoveButton({ steps, from, way }: MoveProps) {
   );
 }
 
-interface StepProps {
-  readonly step: Step;
-}
-
-function EnableButton({ step: { id, name, enabled } }: StepProps) {
+function EnableButton({ step: { id, name, enabled } }: { step: Step }) {
   const { api } = useConsole();
   const toggle = useAction(async () => {
     await api.patch('pipeline_transformation_configs/{id}', { id }, { enabled: !enabled });
@@ -168,7 +160,7 @@ function EnableButton({ step: { id, name, enabled } }: StepProps) {
   );
 }
 
-function DeleteStepButton({ step: { id, name } }: StepProps) {
+function DeleteStepButton({ step: { id, name } }: { step: Step }) {
   const { api } = useConsole();
   const remove = () => api.remove('pipeline_transformation_configs/{id}', { id });
   return (

@@ -4,13 +4,8 @@ import { useConsole, useResource } from '../use-api.ts';
 import { plural } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
 
-interface Props {
-  /** The data that the page has loaded already. */
-  readonly appliedBy?: Chain['applied_by'] | undefined;
-}
-
 /** Which exports apply the chain of the project: an enabled step changes their rows and no others. */
-export function AppliedBy({ appliedBy }: Props) {
+export function AppliedBy({ appliedBy }: { appliedBy?: Chain['applied_by'] | undefined }) {
   const { api } = useConsole();
   const { data } = useResource({
     key: `applied by ${appliedBy === undefined}`,

@@ -127,13 +127,8 @@ export function Crumbs({ above }: Pick<FrameProps, 'above'>) {
   );
 }
 
-interface Props {
-  readonly scope: Scope;
-  readonly children: ReactNode;
-}
-
 /** Shows a form only to a key that can use it. */
-export function NeedsScope({ scope, children }: Props) {
+export function NeedsScope({ scope, children }: { scope: Scope; children: ReactNode }) {
   const { granted, may } = useConsole();
   if (may(scope)) return children;
   if (granted === null) return <Loading />;

@@ -1,14 +1,22 @@
 import { type ReactNode, useMemo, useState } from 'react';
-import type { Delivery, NotificationTarget } from '../api-types.ts';
+import type { Delivery, NotificationTarget, TargetBody } from '../api-types.ts';
 import { plural } from '../numbers.ts';
 import { useAction, useConsole, useResource } from '../use-api.ts';
 import { useTitle } from '../use-route.ts';
 import { ActButton, AskButton, DeleteButton, SecretDialog } from './buttons.tsx';
 import { Empty, Loading, Pending } from './notice.tsx';
 import { CursorPager } from './pager.tsx';
-import { TargetButton } from './target-form.tsx';
-import { targetPaths, TargetsContext, useMayWrite, useTargets } from './targets.ts';
+import {
+  eventsOf,
+  eventTexts,
+  targetPaths,
+  TargetsContext,
+  useMayWrite,
+  useTargets,
+} from './targets.ts';
 import { TimeText } from './time-text.tsx';
+import { Choice, TextField } from '../form/inputs.tsx';
+import { toggled } from './tables.tsx';
 
 export function NotificationsPage({ project }: { readonly project: string }) {
   const { me } = useConsole();
@@ -236,12 +244,7 @@ const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = 
   replaced: ['Not sent: too many at once', 'is-Cancelled'],
 };
 
-interface DeliveryProps {
-  readonly target: NotificationTarget;
-  readonly delivery: Delivery;
-}
-
-function DeliveryItem({ target, delivery }: DeliveryProps) {
+function DeliveryItem({ target, delivery }: { target: NotificationTarget; delivery: Delivery }) {
   const { api, base, mayWrite } = useTargets();
   const [label, style] = states[delivery.status];
   const last = delivery.attempt_log.at(-1);
@@ -279,5 +282,108 @@ function DeliveryItem({ target, delivery }: DeliveryProps) {
         )}
       </div>
     </li>
+  );
+}
+
+const kinds = [
+  ['webhook', 'Webhook'],
+  ['email', 'E-mail'],
+] as const;
+const formats = [
+  ['json', 'JSON, for a program'],
+  ['slack', 'Slack, Mattermost'],
+  ['teams', 'Microsoft Teams'],
+  ['discord', 'Discord'],
+  ['pagerduty', 'PagerDuty'],
+] as const;
+
+interface TargetFormProps {
+  readonly target: NotificationTarget | null;
+  readonly button: string;
+  readonly label?: string;
+  readonly className?: string;
+  readonly save: (body: TargetBody) => Promise<string>;
+}
+
+interface Draft extends Pick<NotificationTarget, 'kind' | 'description' | 'format'> {
+  readonly team_id: 'project' | 'all';
+  readonly url: string;
+  readonly recipients: string;
+  readonly events: readonly string[];
+}
+
+function TargetButton({ target, save, ...button }: TargetFormProps) {
+  const { base, reach } = useTargets();
+  const all = eventsOf(base);
+  const first: Draft = {
+    team_id: 'project',
+    kind: target?.kind ?? 'webhook',
+    description: target?.description ?? '',
+    url: '',
+    format: target?.format ?? 'json',
+    recipients: target?.recipients.join(', ') ?? '',
+    events: target?.events ?? all,
+  };
+  const work = ({ team_id, kind, url, format, recipients, ...draft }: Draft) => {
+    const address =
+      kind === 'email'
+        ? { recipients: recipients.split(/[\s,]+/).filter((each) => each !== '') }
+        : { ...(url === '' ? {} : { url }), format };
+    const team = reach && { team_id: team_id === 'all' ? null : reach.projectId };
+    return save({ ...(target ? {} : { kind, ...team }), ...draft, ...address } as TargetBody);
+  };
+  return (
+    <AskButton
+      {...button}
+      title={target ? 'Edit the target' : 'New notification target'}
+      verb={target ? 'Save' : 'Create'}
+      draft={first}
+      work={work}
+    >
+      {({ draft: { kind, events }, change, field }) => (
+        <>
+          {!target && <Choice {...field('kind', 'Kind')} choices={kinds} />}
+          {!target && reach && (
+            <Choice
+              {...field('team_id', 'Hears of')}
+              choices={[
+                ['project', 'The exports of this project'],
+                ['all', `The exports of all projects of ${reach.organization}`],
+              ]}
+            />
+          )}
+          <TextField {...field('description', 'Description')} />
+          {kind === 'webhook' ? (
+            <>
+              <TextField
+                {...field('url', 'URL')}
+                help={target ? `Now ${target.url_preview}. Empty: it stays.` : 'https only.'}
+              />
+              <Choice {...field('format', 'Format')} choices={formats} />
+            </>
+          ) : (
+            <TextField
+              {...field('recipients', 'Recipients')}
+              help="E-mail addresses, separated by commas."
+            />
+          )}
+          <fieldset>
+            <legend>Events</legend>
+            {all.map((event) => (
+              <label key={event} className="field inline">
+                <input
+                  type="checkbox"
+                  checked={events.includes(event)}
+                  onChange={() => change({ events: toggled(events, event) })}
+                />{' '}
+                <span>
+                  {event} <span className="muted">{eventTexts[event]}</span>
+                </span>
+              </label>
+            ))}
+          </fieldset>
+        </>
+      )}
+    </AskButton>
   );
 }
