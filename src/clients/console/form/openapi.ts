@@ -25,7 +25,7 @@ export interface SettingField extends Field {
 }
 
 interface OpenApiDocument {
-  readonly paths?: Readonly<Record<string, PathItem>>;
+  readonly paths?: Readonly<Record<string, object>>;
   readonly components?: object;
 }
 
@@ -44,7 +44,7 @@ export function readDescription(
   document: OpenApiDocument,
   installation: Capabilities | null = null,
 ): ApiDescription {
-  const item = document.paths?.[exportsPath];
+  const item = document.paths?.[exportsPath] as PathItem | undefined;
   const body = item?.post?.requestBody?.content?.['application/json']?.schema?.properties ?? {};
   const words = (property: PropertySchema | undefined) => (property?.enum ?? []).map(String);
   return {
