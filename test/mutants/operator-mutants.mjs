@@ -34,9 +34,9 @@ export const operatorMutants = [
       'if (sameName.length > 9) {',
     ],
     [
-      'what another client created at the same time fails',
+      'what another client deleted at the same time fails',
       'apply',
-      'error.status === 409',
+      'error.status === 404',
       'error.status === 499',
     ],
     [
@@ -45,16 +45,16 @@ export const operatorMutants = [
       'if (sends) problems.push',
       'if (!step) problems.push',
     ],
-    ['a secret is a difference', 'differences', 'if (isSecret(name)) continue;', ''],
+    ['a secret is a difference', 'apply', 'if (isSecret(name)) continue;', ''],
     [
       'a folder below the project is another one',
-      'differences',
+      'apply',
       'if (isBelow || isSame(before, newValue)) continue;',
       'if (isSame(before, newValue)) continue;',
     ],
     [
       'a time that is written differently is another one',
-      'differences',
+      'apply',
       'fields.times.has(name) ? isSameTime(before, after) : isSame(before, after)',
       'isSame(before, after)',
     ],
@@ -98,13 +98,13 @@ export const operatorMutants = [
     ],
     [
       'a log is not cut by --since',
-      'logs',
+      'task-verbs',
       'await send({ after, ...query })',
       'await send({ ...query, after: undefined })',
     ],
     [
       'a log is not searched',
-      'logs',
+      'task-verbs',
       'await send({ after, ',
       'await send({ search: undefined, after, ',
     ],
@@ -208,7 +208,7 @@ export const operatorMutants = [
   },
   {
     name: 'operator apply: conditions of filters are a difference of the query',
-    file: `${cli}/differences.ts`,
+    file: `${cli}/apply.ts`,
     find: 'isQuery && query !== undefined ? query : value',
     replace: 'value',
     test: 'test/integration/cli/apply-queries.test.ts',
