@@ -134,14 +134,15 @@ export function AskButton<Draft extends object = object>(props: AskButtonProps<D
     <DialogButton
       className={className}
       aria-label={label}
-      dialog={(onClose) => <Ask {...asked} onClose={onClose} />}
+      dialog={(onClose) => <AskDialog {...asked} onClose={onClose} />}
     >
       {button ?? props.verb}
     </DialogButton>
   );
 }
 
-function Ask<Draft extends object>({ draft: first, work, children, ...dialog }: AskProps<Draft>) {
+export function AskDialog<Draft extends object>(props: AskProps<Draft>) {
+  const { draft: first, work, children, ...dialog } = props;
   const [draft, setDraft] = useState(first ?? ({} as Draft));
   const action = useAction(async () => {
     const said = await work(draft);

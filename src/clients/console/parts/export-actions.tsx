@@ -3,7 +3,7 @@ import type { BatchExport, ExportSummary, UnpausePreview } from '../api-types.ts
 import { cancelBackfill } from '../api.ts';
 import { useAction, useConsole, useResource, useSay } from '../use-api.ts';
 import { plural } from '../numbers.ts';
-import { ActButton, AskButton, ConfirmDialog, DeleteButton, DialogButton } from './buttons.tsx';
+import { ActButton, AskDialog, ConfirmDialog, DeleteButton, DialogButton } from './buttons.tsx';
 import { Failure, Loading } from './notice.tsx';
 import { TimeText } from './time-text.tsx';
 
@@ -34,29 +34,28 @@ export function RunNowButton({ batchExport: { id, name } }: Props) {
 export function PauseButton({ batchExport }: Props) {
   const { api, may } = useConsole();
   const { id, paused, name } = batchExport;
+  const verb = paused ? 'Unpause' : 'Pause';
+  const pause = async () => {
+    await api.post('batch_exports/{id}/pause', { id });
+    return `${name} is paused.`;
+  };
   if (!may('batch_export:write')) return null;
-  if (paused) {
-    return (
-      <DialogButton
-        aria-label={`Unpause ${name}`}
-        dialog={(onClose) => <UnpauseDialog {...{ batchExport, onClose }} />}
-      >
-        Unpause
-      </DialogButton>
-    );
-  }
+  // One button for both: it keeps the focus.
   return (
-    <AskButton
-      label={`Pause ${name}`}
-      title={`Pause ${name}?`}
-      verb="Pause"
-      work={async () => {
-        await api.post('batch_exports/{id}/pause', { id });
-        return `${name} is paused.`;
-      }}
+    <DialogButton
+      aria-label={`${verb} ${name}`}
+      dialog={(onClose) =>
+        paused ? (
+          <UnpauseDialog {...{ batchExport, onClose }} />
+        ) : (
+          <AskDialog title={`Pause ${name}?`} {...{ verb, onClose }} work={pause}>
+            <p>Sluice exports no new intervals until you unpause it. Live runs finish.</p>
+          </AskDialog>
+        )
+      }
     >
-      <p>Sluice exports no new intervals until you unpause it. Live runs finish.</p>
-    </AskButton>
+      {verb}
+    </DialogButton>
   );
 }
 
