@@ -79,8 +79,7 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
       .filter(({ result }) => !problems || !soundVerifications.includes(result));
     deps.print(JSON.stringify({ ...report, results }));
   } else deps.print(summaryOf(report, states));
-  const bad = badIn(states);
-  if (bad > 0) throw new CliError(`${bad} of ${counted(length, 'export')} not proven`);
+  expectProven(states, length);
 }
 
 async function printLast(deps: CliDeps, options: Options): Promise<void> {
@@ -121,8 +120,7 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
   const states = new Map<State, number>();
   for (const { result } of shown) states.set(result, (states.get(result) ?? 0) + 1);
   if (!json) deps.print(`verified ${counted(shown.length, 'export')}${inStates(states)}`);
-  const bad = badIn(states);
-  if (bad > 0) throw new CliError(`${bad} of ${counted(shown.length, 'export')} not proven`);
+  expectProven(states, shown.length);
 }
 
 /** Results that are printed, the newest. */
@@ -146,18 +144,14 @@ const labels = {
 
 type State = keyof typeof labels;
 
-const inWords: Readonly<Record<State, string>> = {
-  broken: 'broken',
-  unread: 'not read',
-  incomplete: 'incomplete',
-  changed: 'changed',
-  nothing_yet: 'nothing yet',
-  proven: 'proven',
-};
+const inWords = (state: State): string => labels[state].trim().toLowerCase();
 
-/** The number of exports that are wrong. One that has exported nothing yet is not proven, and not wrong. */
-const badIn = (states: ReadonlyMap<State, number>): number =>
-  [...states].reduce((sum, [state, n]) => sum + (soundVerifications.includes(state) ? 0 : n), 0);
+/** @throws CliError if exports are wrong. One that has exported nothing yet is not proven, and not wrong. */
+function expectProven(states: ReadonlyMap<State, number>, all: number): void {
+  const wrong = [...states].filter(([state]) => !soundVerifications.includes(state));
+  const bad = wrong.reduce((sum, [, count]) => sum + count, 0);
+  if (bad > 0) throw new CliError(`${bad} of ${counted(all, 'export')} not proven`);
+}
 
 function stateOf(found: VerifiedExportReport, strict: boolean): State {
   const result = resultOf(found);
@@ -183,6 +177,6 @@ function summaryOf(report: VerifyReport, states: ReadonlyMap<State, number>): st
 function inStates(states: ReadonlyMap<State, number>): string {
   const texts = (Object.keys(labels) as State[])
     .toReversed()
-    .flatMap((state) => (states.has(state) ? [`${states.get(state)} ${inWords[state]}`] : []));
+    .flatMap((state) => (states.has(state) ? [`${states.get(state)} ${inWords(state)}`] : []));
   return texts.length === 0 ? '' : ` (${texts.join(', ')})`;
 }

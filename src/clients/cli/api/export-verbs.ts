@@ -167,34 +167,24 @@ export const exportVerbs: Verbs = {
 };
 
 /** An unpause leaves out what its options do not ask for, and says so. */
-async function unpause({
-  deps,
-  api,
-  given,
-  batchExport: { paused },
-  isJson,
-  send,
-}: Called<Unpaused>): Promise<null> {
-  const { backfill = false, retry_missing: retryMissing = false } = given;
-  const show = (answer: unknown, lines: () => readonly string[]) => {
-    print(deps, { json: isJson }, answer, lines);
-    return null;
-  };
+async function unpause(called: Called<Unpaused>): Promise<null> {
+  const { deps, api, given, batchExport, isJson, send } = called;
   const preview = await send({ backfill: undefined, retry_missing: undefined, dry_run: true });
   if (!('dry_run' in preview)) throw new CliError(`${api.url} did not preview the unpause.`);
-  const missing = missingText(preview);
   if (given.isDryRun) {
-    return show(preview, () => [
+    print(deps, { json: isJson }, preview, () => [
       `${plural(preview.missed_intervals, 'interval')} missed while paused (--backfill exports them).`,
-      `${missing} (--retry-missing exports them).`,
+      `${missingText(preview)} (--retry-missing exports them).`,
       'Nothing was changed (--dry-run).',
     ]);
+    return null;
   }
+  const { backfill = false, retry_missing: retryMissing = false } = given;
   const after = await send({ backfill, retry_missing: retryMissing });
   if ('dry_run' in after) throw new CliError(`${api.url} did not unpause the export.`);
   const { since } = preview.missing;
-  return show(after, () => [
-    paused
+  print(deps, { json: isJson }, after, () => [
+    batchExport.paused
       ? `Unpaused ${quoted(after.name)}. Next run: ${after.next_run_at ?? 'none'}.`
       : `${quoted(after.name)} was not paused: nothing was changed.`,
     ...(after.backfill_id
@@ -202,12 +192,13 @@ async function unpause({
       : []),
     ...(backfill ? [] : preview.missed.map((range) => leftOutLine(after.name, range))),
     // An export that is not paused starts nothing.
-    ...((retryMissing && paused) || since === null
+    ...((retryMissing && batchExport.paused) || since === null
       ? []
       : [
-          `${missing}. Export them: \`sluice backfill ${quoted(after.name)} --from ${shortTime(since)} --reprocess missing\``,
+          `${missingText(preview)}. Export them: \`sluice backfill ${quoted(after.name)} --from ${shortTime(since)} --reprocess missing\``,
         ]),
   ]);
+  return null;
 }
 
 type Unpaused = AnswerOf<'post', 'batch_exports/{id}/unpause'>;
