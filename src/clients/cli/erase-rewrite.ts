@@ -27,11 +27,7 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   readonly timeoutMs: number;
   /** Only intervals that start then or later; null: all. */
   readonly since: Instant | null;
-  /**
-   * Searches the current files.
-   *
-   * @param only intervals to search; null: all
-   */
+  /** Searches the current files. @param only intervals to search; null: all */
   find(only: ((interval: DataInterval) => boolean) | null): Promise<Found>;
 }
 
@@ -103,12 +99,7 @@ export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
   return { intervals, doubtful, unrecorded, unasked };
 }
 
-/**
- * Rows that the source still has would be exported again by a later run of the interval.
- *
- * @returns why the source cannot be asked; null if it has none
- * @throws CliError if it has some
- */
+/** @returns why the source cannot be asked; null if it has no such row. @throws CliError if it has some */
 async function checkSource(
   { countInSource, deps }: Rewrite,
   found: readonly SearchedInterval[],
@@ -144,11 +135,7 @@ async function makeRuns(
   return runs;
 }
 
-/**
- * Waits until the newest runs of these intervals have ended, and those that were in progress.
- *
- * @throws CliError that names the runs which have not ended in time
- */
+/** Waits until these runs have ended, and those that were in progress. @throws CliError that names the others */
 async function untilOver(
   { deps, db, exportId, timeoutMs }: Rewrite,
   intervals: readonly DataInterval[],

@@ -157,9 +157,7 @@ export const hostVerbs: Verbs = {
   }),
 };
 
-/**
- * The verbs, with the first key of an operator on the machine of the service: there is no key yet that could ask the API for one.
- */
+/** The first key of an operator is made on the machine of the service: no key could ask the API for it. */
 export const withFirstKey = ({ 'keys create': create, ...verbs }: Verbs): Verbs =>
   create === undefined
     ? verbs

@@ -4,12 +4,7 @@ import { type CliDeps, CliError, exitCodes, isMisuse, type Terminal } from './de
 import { createProgram } from './program.ts';
 import { hasColours, visible } from './text.ts';
 
-/**
- * Runs one command of `sluice`.
- *
- * @param args without the names of Node and the program
- * @returns the exit code
- */
+/** @param args without the names of Node and the program @returns the exit code */
 export async function runSluice(
   args: readonly string[],
   terminal: Terminal,

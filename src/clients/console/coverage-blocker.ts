@@ -19,11 +19,7 @@ const reasons: Readonly<Record<Exclude<Range['state'], 'failed'>, string>> = {
   never_asked: 'not exported: neither the schedule nor a backfill asked for it',
 };
 
-/**
- * The number of intervals, why they hold the mark, and what happens next.
- *
- * @param waits whether a person has paused the export: nothing heals before it is unpaused
- */
+/** @param waits whether a person has paused the export: nothing heals before it is unpaused */
 export function describeBlocker(blocker: Range, waits: boolean): string {
   const { state, intervals } = blocker;
   if (state === 'failed') return describeFailed(blocker, waits);

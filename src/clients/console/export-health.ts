@@ -22,10 +22,7 @@ export function describeInterval(interval: string): string {
 /** Time for the jitter of a run's start and for the run itself. */
 const graceMs = 360_000;
 
-/**
- * The number of whole intervals that the high-water mark is behind the newest possible one, after a grace period
- * for the run; null before the first completed interval.
- */
+/** Whole intervals between the high-water mark and the newest possible one; null before the first mark. */
 export function intervalsBehind(
   { high_water_mark: mark, interval }: Pick<ExportSummary, 'high_water_mark' | 'interval'>,
   nowMs: number,
@@ -56,10 +53,7 @@ export function describeLateRows({ status, records_completed: rows }: Run): stri
 /** The API counts no more. */
 const countedMissing = 1_000;
 
-/**
- * `up to date`, `3 intervals behind`; null if there is no high-water mark. Never `up to date` if the export is late,
- * or if an interval has no data or may still receive rows.
- */
+/** `up to date` (not if an interval has no data or may get rows), `3 intervals behind`; null without a mark. */
 export function describeLag(batchExport: ExportSummary, nowMs: number): string | null {
   const behind = intervalsBehind(batchExport, nowMs);
   if (behind === null) return null;
@@ -78,10 +72,7 @@ const allHealths: Readonly<Record<Health, true>> = {
 /** The most urgent first. The compiler reports a missing name. */
 export const healths = Object.keys(allHealths) as Health[];
 
-/**
- * The newest run that failed, while the export is failing or paused before it recovered; null if it is not among the
- * latest.
- */
+/** The newest run that failed, of an export that is failing or was paused before it recovered. */
 export function failureOf<R extends RunSummary>({
   latest_runs: runs,
   health,

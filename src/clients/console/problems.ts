@@ -6,11 +6,7 @@ export interface ErrorAnswer {
   readonly requestId: string | null;
 }
 
-/**
- * Reads the body of an error. If it is not the API's (but a proxy's), the status explains it.
- *
- * @param isRead whether the request changed nothing
- */
+/** The status explains a body that is not the API's but a proxy's. @param isRead whether it changed nothing */
 export function readErrorBody(status: number, body: unknown, isRead: boolean): ErrorAnswer {
   const fallback = [{ code: 'error', detail: explainStatus(status, isRead), attr: null }];
   if (!isRecord(body)) return { problems: fallback, requestId: null };

@@ -11,10 +11,7 @@ const lifetimeMs = 5 * 60_000;
 export function createRepeatKeys(makeKey: () => string, clock: () => number) {
   const open = new Map<string, { readonly key: string; readonly since: number }>();
   return {
-    /**
-     * An Idempotency-Key. A change whose answer did not arrive has it again if the reader sends the same change again: then it
-     * takes effect once.
-     */
+    /** If a reader repeats a change whose answer did not arrive, it has the same key, and takes effect once. */
     of(path: string, body: string): RepeatKey {
       const now = clock();
       for (const [change, { since }] of open) if (now - since > lifetimeMs) open.delete(change);

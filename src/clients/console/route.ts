@@ -84,11 +84,7 @@ function decode(part: string): string {
   }
 }
 
-/**
- * The address of a route.
- *
- * @param project id; empty for an address without a project
- */
+/** @param project id; empty for an address without a project */
 export function hrefOf(
   route: Route,
   project = projectOf(currentHash()) ?? '',

@@ -43,11 +43,7 @@ export function askForSession(onSession: (session: Session) => void): () => void
   return stop;
 }
 
-/**
- * Gives the session to tabs that ask for it, and hears if another tab signs out.
- *
- * @returns stops both
- */
+/** Gives the session to tabs that ask for it, and hears if another tab signs out. @returns stops both */
 export function shareSession(session: Session, onSignOut: () => void): () => void {
   const answer = ({ data }: MessageEvent<unknown>) => {
     if (data === 'ask') channel.postMessage(session);

@@ -59,10 +59,7 @@ export function formatUtc(iso: string): string {
   return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/**
- * Reads a `datetime-local` value in the reader's zone. Returns ISO 8601 with the zone's offset at that
- * time; null if it is empty or not a time.
- */
+/** A `datetime-local` value with the offset of the reader's zone at that time; null if it is not a time. */
 export function readLocalInput(value: string): string | null {
   const local = Date.parse(value);
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(value) || Number.isNaN(local)) return null;

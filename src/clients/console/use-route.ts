@@ -18,11 +18,7 @@ function follow(listener: () => void): () => void {
 /** The part of the address after #. */
 export const useHash = (): string => useSyncExternalStore(follow, () => window.location.hash);
 
-/**
- * The current route and project. An address without a project gets `project`, so that it can be copied.
- *
- * @param project id of the one that was open last
- */
+/** @param project the one that was open last: an address without one gets it, so that it can be copied */
 export function useRoute(project: string): { readonly route: Route; readonly project: string } {
   const hash = useHash();
   // Before the first link is shown: links begin with the project of the address.
@@ -93,10 +89,7 @@ export function fromAt(offset: number): string | null {
 /** Time without a key before a search begins. */
 const pauseMs = 300;
 
-/**
- * The text of a search field. It becomes the parameter `search` after a short pause in typing, and follows the
- * address if that changes otherwise, as by "back".
- */
+/** The text of a search field: the parameter `search` after a pause in typing. It follows the address. */
 export function useSearchText(): readonly [string, (text: string) => void] {
   const { query, replaceQuery } = useQuery();
   const searchText = query.get('search') ?? '';
@@ -129,11 +122,7 @@ export function focusMain(): void {
   document.getElementById('main')?.focus();
 }
 
-/**
- * Moves the focus to a new page, for keyboards and screen readers.
- *
- * @param page names the page and what it is about; a new tab of the same page has the same name
- */
+/** Moves the focus to a new page, for keyboards and screen readers. @param page the same for all its tabs */
 export function useFocusOnPage(page: string): void {
   const last = useRef(page);
   useEffect(() => {

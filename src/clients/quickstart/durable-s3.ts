@@ -79,9 +79,7 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
     await syncFolder(folder);
   }
 
-  /**
-   * A request that deletes many objects names them in its body; a check finds those that no longer exist.
-   */
+  /** A request that deletes many objects names them in its body: a check finds those that are gone. */
   async function forgetDeleted(): Promise<void> {
     for (const head of saved.values()) {
       const { statusCode } = await app.inject({

@@ -92,12 +92,7 @@ interface QuickstartOptions extends Pick<CliDeps, 'terminal' | 'print'> {
   readonly alwaysProve: boolean;
 }
 
-/**
- * Shows the main job on real rows: events, an hourly export over the API, a backfill of a day, its runs,
- * and the proof.
- *
- * @returns whether everything was proven
- */
+/** Shows the main job on real rows. @returns whether everything was proven */
 async function quickstart(options: QuickstartOptions): Promise<boolean> {
   const { foundation, address, tenant, terminal, print } = options;
   const api = connectApi({

@@ -66,11 +66,7 @@ export function countsOf(
   return `${counts}, ${number('unchanged')} unchanged.`;
 }
 
-/**
- * Goes on after a change that the service refuses, so that all faults are known at once.
- *
- * @param refused gets a line for each problem
- */
+/** Goes on after a refusal, so that all faults are known at once. @param refused gets a line for each problem */
 export async function sendChanges(
   api: Api,
   changes: readonly Change[],
@@ -131,10 +127,7 @@ function readSteps(listed: readonly unknown[], problems: string[]): readonly Wan
   return wantedSteps;
 }
 
-/**
- * Makes the chain of the project that of a file. Steps are found by their names. Steps that the file does not have stay, unless
- * it is pruned.
- */
+/** Makes the chain of the project that of a file. Other steps stay, unless it is pruned. */
 export async function planChain(
   deps: CliDeps,
   api: Api,

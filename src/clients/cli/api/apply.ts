@@ -356,10 +356,7 @@ function changesOf(spec: Json, differences: readonly Difference[]): Json {
 /** The names of the query in a file: the second is PostHog's. */
 const queryNames: ReadonlySet<string> = new Set(['dsl_query', 'hogql_query']);
 
-/**
- * The queries of a file, as the service stores them: with the conditions of filters. By the name of the export, and only of
- * those that are stored and have filters.
- */
+/** The queries of stored exports with filters, as the service has them: with the conditions of the filters. */
 async function readStoredQueries(
   api: Api,
   wanted: readonly WantedExport[],

@@ -103,11 +103,7 @@ function resolve(document: unknown, schema: unknown): unknown {
     : schema;
 }
 
-/**
- * Faults of the names of an export's fields, one line for each.
- *
- * @param type the destination's type if `spec` does not say it
- */
+/** Faults of names, one line each. @param type the type of the destination if `spec` does not say it */
 export function findUnknownFields(
   spec: Json,
   fields: ExportFields,

@@ -25,11 +25,7 @@ export interface WantedState {
   readonly problems: readonly string[];
 }
 
-/**
- * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project.
- *
- * @throws CliError if it is no such file
- */
+/** Reads `exports:`, and perhaps `transformations:` with the chain. @throws CliError if it is no such file */
 export async function readExportsFile(
   terminal: Terminal,
   file: string,

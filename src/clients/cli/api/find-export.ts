@@ -20,11 +20,7 @@ export function listExports(api: Api): Promise<readonly BatchExport[]> {
   );
 }
 
-/**
- * The export with this name or id.
- *
- * @throws CliError if there is none, or if several have the name
- */
+/** @throws CliError if there is no export with this name or id, or if several have the name */
 export async function findExport(api: Api, nameOrId: string): Promise<BatchExport> {
   const read = (id: string) =>
     api.call('get', 'batch_exports/{id}', {

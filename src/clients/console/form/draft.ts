@@ -97,11 +97,7 @@ export function scheduleFields(interval: string): {
   return { day: interval === 'week', hour: interval === 'day' || interval === 'week' };
 }
 
-/**
- * The body of the request. A bound keeps its seconds if its input did not change.
- *
- * @param batchExport the export to change; null for a new one
- */
+/** A bound keeps its seconds if its input did not change. @param batchExport null for a new one */
 export function bodyOf(
   description: ApiDescription,
   draft: Draft,

@@ -164,10 +164,7 @@ export function valuesOf(fields: readonly Field[], config: Config): FieldValues 
   );
 }
 
-/**
- * The config of the inputs. A new export omits empty inputs. A change clears them, but an empty secret
- * keeps its value unless it is in `cleared`.
- */
+/** A new export omits empty inputs. A change clears them, but an empty secret stays unless it is in `cleared`. */
 export function configOf(
   fields: readonly Field[],
   values: FieldValues,

@@ -51,10 +51,7 @@ export function applies({ name }: Pick<Field, 'name'>, values: FieldValues): boo
   return settings[name]?.[1]?.(values) ?? true;
 }
 
-/**
- * Says whether a setting is sent. One without an effect is set back to its default, or the API refuses it: only `json_null` may
- * stay.
- */
+/** One without an effect is set back to its default, or the API refuses it: only `json_null` may stay. */
 export function isSent(field: Pick<Field, 'name'>, values: FieldValues): boolean {
   return applies(field, values) || field.name !== 'json_null';
 }

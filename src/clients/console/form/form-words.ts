@@ -45,10 +45,7 @@ export function labelsOf(description: ApiDescription, type: string): ReadonlyMap
   ]);
 }
 
-/**
- * A problem in the words of the form: a reader of the form does not know the API's names. Names of a single
- * word stay, since they are ordinary words too.
- */
+/** Labels in place of the API's names. Names of a single word stay: they are ordinary words too. */
 export function inFormWords(text: string, known: ReadonlyMap<string, string>): string {
   const byName = new Map(
     [...known].map(([attr, label]) => [attr.replace('destination__config__', ''), label]),

@@ -166,10 +166,7 @@ interface Props {
   readonly onSelect: (span: Span) => void;
 }
 
-/**
- * The coverage as a grid. Drag over cells to select a range, or tap its first and last cell; or move with the arrow keys, and hold Shift to
- * select.
- */
+/** Drag over cells to select a range, or tap its first and last cell, or use the arrow keys with Shift. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Props) {
   const newest = rows[0]?.cells.at(-1)?.start ?? 0;

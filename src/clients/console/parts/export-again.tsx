@@ -20,10 +20,7 @@ interface Props {
   readonly className?: string;
 }
 
-/**
- * The one button for every failed, missing or finished interval. It starts at once, and the message that says so can cancel
- * it. A single interval gets a run, several get a backfill.
- */
+/** For failed, missing or finished intervals. It starts at once, and the message that says so can cancel it. */
 export function ExportAgainButton({ exportId, again, className }: Props) {
   const { api, may } = useConsole();
   const say = useSay();
