@@ -77,10 +77,7 @@ export interface TableCommit {
   readonly retentionMs: number;
   readonly signal: AbortSignal;
   readNow(): Promise<Instant>;
-  /**
-   * Called after the table was read and before it is written: throws if the run is not this worker's any
-   * more. Then a later commit of the interval has raised the version, or will.
-   */
+  /** Called before the table is written: throws if the run is lost. A later commit of it has raised the version, or will. */
   confirm(): Promise<void>;
 }
 

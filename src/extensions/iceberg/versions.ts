@@ -135,10 +135,7 @@ export async function putVersion(
   return current?.bytes.equals(body) ? end : 'unclear';
 }
 
-/**
- * Says whether the store refuses to replace an object, tried on one that no table names yet. A probe may be days
- * old, and a proxy or another server since then be in the store's place.
- */
+/** Says whether the store refuses to replace an object: since its probe something else may be in its place. */
 export async function keepsConditions(objects: TableObjects, key: string): Promise<boolean> {
   return !(await objects.put(
     key,

@@ -25,10 +25,7 @@ export interface FileOptions {
   readonly owner?: string;
   /** The run that makes the file, recorded with the object. */
   readonly run?: RunMark;
-  /**
-   * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
-   * smaller than one part in a single request, when the file is completed. No upload is begun.
-   */
+  /** True if the key is meant for this file only. If the store keeps If-None-Match, a small file has no upload then. */
   readonly isNewKey?: boolean;
   /** The file ends once it has about this many bytes; null or missing: it has no limit. */
   readonly maxBytes?: number | null;
@@ -166,10 +163,7 @@ export interface ManifestOptions {
 export interface Destination {
   /** Call it before more than some hundred KiB are made of what was read. Absent: there is memory. @throws `run.released` */
   readonly holds?: (bytes: number) => void;
-  /**
-   * The probed abilities of the store; null before the first probe. Each probe replaces it, including
-   * one that the destination starts itself because the store behaved differently.
-   */
+  /** The probed abilities of the store; null before the first probe. The destination may probe again by itself. */
   readonly traits: StoreTraits | null;
   /**
    * Tries out what the store supports, with marker objects that it removes again. If another export of
@@ -188,10 +182,7 @@ export interface Destination {
   abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void>;
   /** Uploads under `prefix`, to abort the abandoned ones. */
   listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<UploadRef>;
-  /**
-   * The commit point: puts the manifest if the current one is still `expected`, else throws
-   * `destination.conflict`. A store without conditional writes puts it unconditionally.
-   */
+  /** The commit point: puts the manifest if the current one is `expected`, or anyway if the store knows no conditions. */
   commitManifest(
     key: string,
     body: Uint8Array,
@@ -226,10 +217,7 @@ export interface Destination {
 }
 
 export interface DestinationContext {
-  /**
-   * All connections use these agents. They keep sockets alive, live as long as the process and refuse
-   * forbidden addresses with SluiceError `destination.endpoint_forbidden`.
-   */
+  /** For all connections. They refuse forbidden addresses with SluiceError `destination.endpoint_forbidden`. */
   readonly httpAgent: HttpAgent;
   readonly httpsAgent: HttpsAgent;
   /** Why the agents refuse the host of a URL, without asking a resolver. Absent: they refuse none. */

@@ -12,10 +12,7 @@ interface Probe {
   readonly beganAt: number;
 }
 
-/**
- * Shares the results of probes with the other exports that use the same store with the same keys: a thousand exports that begin at the
- * same time must not probe one store a thousand times.
- */
+/** Shares probes among exports with one store and keys: a thousand that begin together must not probe it a thousand times. */
 export class SharedProbes {
   readonly #probes = new Map<string, Probe>();
   readonly #now: () => number;

@@ -195,10 +195,7 @@ type Completable = Pick<HashedFile, 'key' | 'complete'>;
 /** Before the first probe: a store is assumed to behave like S3. */
 const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 
-/**
- * Keys of a new generation are free, unless another export has the same prefix. If the store does not
- * support the condition, check first whether that export's manifest names the file.
- */
+/** Keys of a new generation are free, unless another export has the prefix. Without the condition, its manifest is read. */
 async function completeNew(
   destination: Destination,
   writer: Completable,

@@ -15,10 +15,7 @@ const groupCount = 1_024;
 /** Deletes per statement. */
 const givenAtOnce = 500;
 
-/**
- * The keys that a reader has once it has applied what is added. Memory is constant for any number, up to what one group has: keys
- * go to local disk. Call `close` at the end.
- */
+/** The keys that a reader has once it has applied what is added, on local disk. Call `close` at the end. */
 export class KeyReplay {
   readonly #spool: RowSpool;
   readonly #offsets = Int32Array.of(0);

@@ -54,10 +54,7 @@ const maxHeldBytes = 4 * 1024 ** 2;
 /** Memory of a file that waits for its commit; estimated. `e2e/worker-memory` bounds the sum of 5,000. */
 const waitingFileBytes = 8 * 1024;
 
-/**
- * The files of one interval while they are written. A file is begun with its first row, so an interval
- * without rows has no files; all become readable in `complete`. After a failure call `abort`.
- */
+/** The files of one interval while they are written, each begun with its first row. After a failure call `abort`. */
 export class FileSet {
   readonly #options: FileSetOptions;
   readonly #ended: HashedFile[] = [];

@@ -94,9 +94,8 @@ export interface RemovalRules {
 }
 
 /**
- * Removes files that no current manifest names and that no worker can commit any more: their generation is
- * older than the current one, and the condition of their commit no longer fits. If a former manifest is at
- * another key, a tombstone replaces it first.
+ * Removes files of older generations, which no worker can commit any more. A tombstone replaces a former manifest at
+ * another key first.
  */
 export async function removeLeftovers(
   destination: Destination,

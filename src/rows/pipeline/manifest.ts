@@ -46,10 +46,7 @@ export interface Manifest {
   /** JSON Lines of the rows that the format could not represent, each with its reason. */
   readonly rejected_rows: number;
   readonly rejected_files: readonly ManifestFile[];
-  /**
-   * Set if this manifest names no file because the interval's files are elsewhere now: the key of the
-   * manifest that replaces it, or null if the export writes no manifest any more.
-   */
+  /** Set if the files are elsewhere now: the key of the manifest there; null: the export writes no manifest any more. */
   readonly moved_to?: string | null;
   /** The signature of the canonical bytes of all the rest (docs/receipts.md). */
   readonly receipt?: Signature;

@@ -49,10 +49,7 @@ export interface DeliveredFiles
   readonly recipe: Recipe | null;
 }
 
-/**
- * All that the commit will replace: the current files, and those of manifests at prefixes that the export has left and has come
- * back to the place of. The cleaning after the commit puts tombstones there.
- */
+/** What the commit replaces: the current files, and those of manifests at prefixes that get tombstones after it. */
 export async function findAllDelivered(
   job: IntervalJob,
   found: FoundManifest,

@@ -65,10 +65,7 @@ export async function previewRows(
   }
 }
 
-/**
- * Rows of a caller, as a source has them. Each column is JSON. A column that a row lacks is null there. The columns that decide where a
- * row of the model belongs cannot change.
- */
+/** Rows of a caller, as a source has them: each column is JSON, and null if a row lacks it. Columns that place rows are fixed. */
 export function givenRows(
   rows: readonly Readonly<Record<string, unknown>>[],
   { keyColumns, tenantColumn, intervalColumn }: Model,

@@ -37,10 +37,7 @@ export interface RenderedInterval {
   readonly rejectedFiles: readonly ManifestFile[];
 }
 
-/**
- * Makes the files of an interval with a chain again, at a destination of the caller's own, to compare them with the
- * current ones. Commits nothing.
- */
+/** Makes the files of an interval with a chain again, to compare them with the current ones. Commits nothing. */
 export async function renderInterval(
   job: Rendering,
   source: Source,

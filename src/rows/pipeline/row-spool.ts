@@ -35,10 +35,7 @@ interface Group {
   open: OpenBuffer | null;
 }
 
-/**
- * Rows by group, in the order in which they were added. Memory is bounded for any number: many rows go to a file that has no
- * name, so that nothing of it stays if the process dies. Call `close` at the end.
- */
+/** Rows by group, in their order. Many go to a file without a name, which goes with the process. Call `close` at the end. */
 export class RowSpool {
   readonly #columns: readonly Column[];
   readonly #limits: SpoolLimits;

@@ -15,10 +15,7 @@ export interface TableExport {
   readonly destination: Pick<StoredDestination, 'type' | 'config'>;
 }
 
-/**
- * A table that other programs query, over the files of an export. An extension implements it. The rest of the service knows
- * tables by this interface only, and an export without a table takes no step in it.
- */
+/** A table over the files of an export. An extension implements it; all else knows tables by this interface only. */
 export interface TableFormat {
   /** Null if the export's settings ask for no table. */
   tableOf(asked: TableExport): ExportTable | null;

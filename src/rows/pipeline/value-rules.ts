@@ -133,10 +133,7 @@ function dayOf(date: string): number {
 /** The sign of an infinite value; 0 if it is finite. */
 type Sign = -1 | 0 | 1;
 
-/**
- * Gives infinite dates and timestamps another value, so that every format and reader can hold them. Of the
- * columns with such a type only; elements of arrays and bounds of ranges stay as they are.
- */
+/** Gives infinite dates and timestamps a value that every format and reader can hold; not in arrays and ranges. */
 export class InfiniteValues {
   readonly #choice: InfinityChoice;
   readonly #fields: readonly { readonly index: number; readonly bytes: 4 | 8 }[];

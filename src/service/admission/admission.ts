@@ -95,10 +95,7 @@ export async function dispatchWaiting(
   return runs.length;
 }
 
-/**
- * Chooses once more if another dispatcher has chosen meanwhile. If that happens twice, the second one has seen what this one saw first,
- * since it began to look after the first one had chosen.
- */
+/** Chooses once more if another dispatcher has chosen meanwhile. After the second time that one has seen all of this. */
 async function take({ db, policy }: Context, crowd?: Crowd): Promise<TakenRuns> {
   const { maxRunsPerExport: perExport, maxRunsPerTenant: perProject } = policy;
   const rules = { perExport, perProject, company: crowd?.company() ?? null };

@@ -155,11 +155,7 @@ export class CpuPressure {
     return this.#now() - this.#pressedAt < relievedMs;
   }
 
-  /**
-   * The ratio of rest to work for an organization that leaves room to others: twice as long with each
-   * second in which the processors had too much to do, and a little shorter with each other one. So
-   * rests last as long as needed.
-   */
+  /** The ratio of rest to work for an organization that leaves room. It doubles each second that is too busy, and falls slowly. */
   get rest(): number {
     return this.#rest;
   }

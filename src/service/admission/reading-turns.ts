@@ -152,10 +152,7 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 /** The time for which an organization counts as active after its last run. */
 const activeMs = 10_000;
 
-/**
- * Which organizations were active lately. While the processors have too much to do, an organization that
- * has company gets fewer slots, and its long runs read one at a time. One that is alone uses everything.
- */
+/** Which organizations were active lately. On a busy machine those with company get fewer slots, and read in turns. */
 export class Crowd {
   readonly #seen = new Map<string, number>();
   readonly #isPressed: () => boolean;

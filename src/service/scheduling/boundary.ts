@@ -66,10 +66,7 @@ export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant)
 /** Local boundaries are counted in stretches of about a year: a zone seldom skips a date. */
 const stretchMs = 366 * dayMs;
 
-/**
- * Says whether some labels may share one boundary: then the zone crossed the date line, which moves its clocks by
- * a day. All other changes, those of many years together, are far smaller.
- */
+/** Says whether labels may share one boundary: the zone crossed the date line. All other changes are far smaller. */
 function skipsDates({ timezone }: Cadence, from: Instant, to: Instant): boolean {
   return Math.abs(offsetAt(timezone, to) - offsetAt(timezone, from)) > dayMs / 2;
 }

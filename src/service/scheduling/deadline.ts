@@ -16,10 +16,7 @@ export type Deadline =
 /** A zone can leave out a date, and the end itself does not count. */
 const mostDays = 3;
 
-/**
- * The instant by which an interval is due. A local time that a change of the clock leaves out is due at the first instant
- * after it; one that comes twice, the first time.
- */
+/** When an interval is due. A local time in a gap is due at the first instant after it; in a fold the first time. */
 export function dueBy(
   interval: DataInterval,
   cadences: CadenceHistory,

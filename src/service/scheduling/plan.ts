@@ -26,10 +26,7 @@ export interface Plan {
   readonly more: boolean;
 }
 
-/**
- * Decides every tick at or before `now`, at most `limit` of them. Decides nothing if `now` is before the
- * last plan's, so a clock that goes back makes no duplicates.
- */
+/** Decides up to `limit` ticks at or before `now`. A clock that goes back decides nothing twice. */
 export function planTicks(schedule: Schedule, now: Instant, limit: number): Plan {
   const ticks: Tick[] = [];
   let { openIntervalStart, nextTickAt } = schedule;

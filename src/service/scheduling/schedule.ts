@@ -20,10 +20,7 @@ export interface Settings extends Window {
   readonly paused: boolean;
 }
 
-/**
- * The schedule of an export created at `now`. Nothing runs for the past, whatever `startAt` is: the first
- * tick is the next boundary, and its run covers its whole interval.
- */
+/** The schedule of an export created at `now`. Nothing runs for the past: the first tick is the next boundary. */
 export function openSchedule(settings: Settings, now: Instant): Schedule {
   const { cadence, paused, startAt, endAt } = settings;
   const cadences: CadenceHistory = [{ since: null, cadence }];
@@ -118,10 +115,7 @@ function sameCadence(a: Cadence, b: Cadence): boolean {
 
 /** The intervals that an unpause with `{"backfill": true}` exports. */
 
-/**
- * The intervals that the pause, still open at `now`, kept from running. Adjacent ones are joined; oldest
- * first. Empty for an export that is not paused. Ask before `unpause`.
- */
+/** The intervals that the pause, still open at `now`, kept from running, joined, oldest first. Ask before `unpause`. */
 export function missedWhilePaused(
   schedule: Schedule,
   timeline: Timeline,

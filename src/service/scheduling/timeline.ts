@@ -1,7 +1,4 @@
-/**
- * The bounds of an export's intervals over all time. What was decided keeps its bounds, whatever the zone database
- * says today; only the time between is computed, cut to fit.
- */
+/** The bounds of all intervals. What was decided keeps its bounds; only the time between is computed, cut to fit. */
 
 import type { CadenceHistory, Schedule } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';

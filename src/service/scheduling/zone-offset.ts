@@ -10,10 +10,7 @@ import type { Instant } from '../../foundation/domain/time.ts';
 
 const hourMs = 3_600_000;
 
-/**
- * Two changes inside one cell would be missed. The shortest time between two changes of any zone after 1970
- * is just under seven days (America/Recife in 2000, Asia/Gaza in 2040).
- */
+/** Two changes inside one cell would be missed. No zone after 1970 has two within seven days (America/Recife in 2000). */
 const cellMs = 48 * hourMs;
 
 /** No zone has ever been further than this from UTC. */

@@ -70,10 +70,7 @@ export interface Admitted {
   readonly settlement: Settlement | null;
 }
 
-/**
- * One attempt of a claimed run, in this process. Its steps, in their order: `prepare`, `exportInterval` (settle, read, write,
- * commit), `record`, `clean`; after a fault `conclude`.
- */
+/** One attempt of a claimed run: `prepare`, `exportInterval`, `record`, `clean`; after a fault `conclude`. */
 export class Attempt {
   readonly #options: AttemptOptions;
   readonly #run: ClaimedRun;

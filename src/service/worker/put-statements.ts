@@ -49,10 +49,7 @@ interface Place {
   readonly signal: AbortSignal;
 }
 
-/**
- * Puts the statements of an export that are not at its place yet, in order. Each object has the bytes that our database
- * decided, so any number of workers may do it, also late: a number that is taken by the same bytes is put.
- */
+/** Puts the statements of an export that wait, in order. Any number of workers may do it, also late: the bytes are decided. */
 export async function putStatements(
   options: StatementOptions,
   exportId: string,

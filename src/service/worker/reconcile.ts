@@ -39,10 +39,7 @@ const halfCharacters = /\p{Cs}/gu;
 /** The list has not ended in time. */
 class TooSlow extends Error {}
 
-/**
- * Lists the place of an export, and compares it with what is delivered there. It never fails, and takes no longer than
- * `patienceMs`, whatever the store does: then the statement says why it is not reconciled.
- */
+/** Compares the place of an export with what is delivered. Never fails or exceeds `patienceMs`: the statement says why. */
 export async function reconcile(
   options: StatementOptions,
   exportId: string,

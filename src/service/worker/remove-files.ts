@@ -30,10 +30,7 @@ interface Current extends IntervalPlace {
 /** `failed` if nothing could be removed; `some` if files are left because of an error. */
 type Removed = 'all' | 'some' | 'failed';
 
-/**
- * Removes the files of earlier generations of an interval, once the run is recorded: no worker can commit them any more, so
- * this may run late or again. The sweep retries what fails.
- */
+/** Removes the files of earlier generations of a recorded run. No worker can commit them, so it may run late or again. */
 export async function removeFiles(
   { db, secrets }: Pick<Context, 'db' | 'secrets'>,
   destination: Destination,

@@ -191,10 +191,7 @@ type FromChild<Report> =
 /** How often such a process reports that its event loop is alive. */
 const aliveEveryMs = 1_000;
 
-/**
- * Lets one run at a time have a process of its own. The process may use as much memory as the worker, and many that start at once
- * would take the time in which the worker renews its leases. A run that finds it taken is not claimed: it would hold a slot.
- */
+/** Lets one run at a time have a process of its own, for its memory. Another one is not claimed: it would hold a slot. */
 export class AloneTurns {
   #isTaken = false;
 
@@ -211,10 +208,7 @@ export class AloneTurns {
 /** A child without its worker has this long to stop; the fence checks each of its writes anyway. */
 const orphanMs = 5_000;
 
-/**
- * The life of a process that does one job of a worker, such as a run: waits for it, does it, reports and exits. Ends itself when
- * its worker ends, however that happened, because the worker keeps the lease.
- */
+/** Does one job of a worker in a process, reports and exits. It ends with its worker, which keeps the lease. */
 export function serveJob<Report>(
   execute: (setup: unknown, job: unknown, signal: AbortSignal) => Promise<Report>,
 ): void {

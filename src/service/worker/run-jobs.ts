@@ -196,9 +196,8 @@ class RunJobs {
 }
 
 /**
- * Executes one attempt of a run: claim, export, record. A run that has ended, was deleted or is held by
- * another worker is skipped, so the same job may be delivered any number of times. A run during which
- * workers have crashed gets a process of its own.
+ * Executes one attempt of a run, whose job may be delivered any number of times. A run during which workers have
+ * crashed gets a process of its own.
  */
 async function executeRun(
   options: ExecutorOptions,

@@ -187,9 +187,8 @@ interface Held {
 }
 
 /**
- * Renews the leases of all runs of this worker with one heartbeat. A run whose lease is lost or cancelled
- * is notified through its signal. So is one whose lease could not be renewed in time, before another worker
- * may take it.
+ * Renews the leases of all runs of this worker with one heartbeat. The signal of a run says that its lease is lost,
+ * cancelled, or could not be renewed before another worker may take it.
  */
 export class LeaseKeeper {
   readonly #options: LeaseKeeperOptions;
@@ -276,10 +275,7 @@ export class LeaseKeeper {
   }
 }
 
-/**
- * The monotonic clock goes on while a process is stopped, but not while its machine sleeps or is paused. The host's
- * clock is then corrected; it may also be set back.
- */
+/** The monotonic clock stops while a machine sleeps or is paused. The clock of the host may be set back. */
 const clocks = [() => performance.now(), () => systemClock.now()];
 
 /** Less than this share of a lease may be too little for a put. */

@@ -41,10 +41,7 @@ const expiringPerSweep = 100;
 /** Sweeps between two looks that read all exports: one minute. */
 const sweepsPerLook = 12;
 
-/**
- * The duties that come with time: leases that ended, exports that are late, intervals that heal, files that are left over. A duty
- * that takes long uses one slot of this worker, however often the sweep comes.
- */
+/** The duties that come with time. One that takes long uses one slot of this worker, however often the sweep comes. */
 export function createSweep(options: HandlerOptions, next: NextRuns): () => Promise<void> {
   const { executor, producer, reports, courier, verifySchedule } = options;
   const { context } = executor;

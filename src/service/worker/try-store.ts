@@ -36,10 +36,7 @@ export async function tryStore(
   warn(log, traits, 'The store was probed.');
 }
 
-/**
- * After the attempt: saves the result of a probe that the run made because the store behaved differently. If the run only
- * doubts what was known, the next one probes.
- */
+/** After the attempt: saves what it found out about the store. If it only doubts that, the next run probes. */
 export async function keepNewTraits(
   db: Sql,
   place: TriedPlace,

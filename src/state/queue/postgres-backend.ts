@@ -65,11 +65,7 @@ export function createBackendFactory(
   };
 }
 
-/**
- * Adds jobs one after the other within one statement. For jobs that depend on no other, BullMQ has a function that makes
- * two temporary tables at each call: that pays for thousands of jobs, and the dispatcher adds a few, dozens of times a
- * second.
- */
+/** Adds jobs one after the other within one statement: for few jobs that is cheaper than two temporary tables at each call. */
 async function addFew(
   backend: IQueueBackend,
   queueName: string,
@@ -86,10 +82,7 @@ async function addFew(
   });
 }
 
-/**
- * BullMQ writes a row and notifies all sessions that listen, of any queue, each time that a job begins or ends. This is
- * for its QueueEvents, which we do not have. Workers are notified of jobs on another channel.
- */
+/** BullMQ notifies all sessions that listen each time that a job begins or ends, for its QueueEvents: we have none. */
 const noEvent = 'select 0::bigint';
 
 /** A role that does not own BullMQ's functions leaves them as they are: everything works, with more statements. */
@@ -149,10 +142,7 @@ export interface Listening {
   emit(event: 'listenerinvalidated'): boolean;
 }
 
-/**
- * The one session of a process that listens for jobs. BullMQ would take a connection for each worker, for good: with few
- * connections nothing would be left to take jobs with.
- */
+/** The one session of a process that listens for jobs. BullMQ would take a connection for each worker, for good. */
 export class SharedListener {
   readonly #pool: Pool;
   readonly #onError: (error: Error) => void;

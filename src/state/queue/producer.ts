@@ -48,10 +48,7 @@ const keep = {
   removeOnFail: { age: 86_400, count: 500 },
 };
 
-/**
- * The jobs of runs that are kept. In Postgres, BullMQ looks at all that are kept whenever one more ends, and at those that
- * autovacuum has not removed yet. So none is kept there: the run itself says how it ended.
- */
+/** In Postgres no ended job is kept: BullMQ looks at all of them whenever one more ends. The run says how it ended. */
 const keepRuns = { redis: keep, postgres: { ...keep, removeOnComplete: true } };
 
 export function openProducer(

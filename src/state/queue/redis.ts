@@ -16,10 +16,7 @@ const slotsRefreshInterval = 5_000;
 /** Until a server is ready, in all. One that still loads its data is asked again after this time. */
 const usualHandshakeMs = 30_000;
 
-/**
- * The library limits the wait for the connection alone. What accepts it and then answers nothing, or byte by byte, such as a
- * balancer before a server that froze, would hold it for good.
- */
+/** The library limits the wait for the connection only. What accepts it and answers nothing would hold it for good. */
 function limitHandshake(redis: Redis, handshakeMs: number): Redis {
   let overdue: NodeJS.Timeout | undefined;
   const done = () => clearTimeout(overdue);

@@ -5,10 +5,7 @@ import { hiddenPrefix, ignore } from './folders.ts';
 
 type Maker = Pick<FileOptions, 'owner' | 'run'>;
 
-/**
- * Which export and run wrote a file. A file system keeps no metadata with a file, so there is a small hidden file beside it, whose
- * name holds the file's tag. A file that was copied or changed has another tag, and so no owner.
- */
+/** Which export and run wrote a file: a hidden file beside it, whose name holds its tag. A changed file has no owner. */
 const pathOf = (folder: string, tag: string) => join(folder, `${hiddenPrefix}owner-${tag}`);
 
 /** To be called before the file gets its name. */

@@ -94,10 +94,7 @@ interface HiddenFile {
   readonly journal: UploadJournal;
 }
 
-/**
- * A hidden file beside its key that is renamed when it is whole and on the disk. If the next attempt
- * has removed it, the rename fails: a worker that lost its lease does no harm.
- */
+/** A hidden file that is renamed to its key when it is whole. If the next attempt has removed it, the rename fails. */
 class LocalFileWriter implements FileWriter {
   readonly upload: UploadRef;
   readonly #file: HiddenFile;

@@ -94,10 +94,7 @@ function passedStep(step: string, warning: string | null = null): CheckStep {
   return { step, passed: true, error: null, warning };
 }
 
-/**
- * An error belongs to the step that it is about. The first request tests three: if the store answered,
- * the address is right; if the error is about the bucket, the credentials are right.
- */
+/** An error belongs to the step that it is about. The first request tests address, credentials and bucket, in this order. */
 function addFailure(steps: CheckStep[], current: string, error: SluiceError): void {
   const failed = stepOfCode[error.code] ?? current;
   if (steps.length === 0) {

@@ -67,10 +67,7 @@ function unreadError(unread: UnreadAnswer): SluiceError {
   return new SluiceError(code, message, cause);
 }
 
-/**
- * The part of a failure that is kept as the cause. The SDK's own error contains the signed request and
- * sockets, which must not get into a log.
- */
+/** The cause that is kept. The SDK's own error contains the signed request and sockets, which must not get into a log. */
 export class StoreError extends Error {
   /** HTTP status; undefined if there was no answer. */
   readonly status: number | undefined;

@@ -77,10 +77,7 @@ export interface ObjectHead {
   readonly modifiedAt?: Instant | null;
 }
 
-/**
- * Metadata and size of an object, or null. A refused HEAD has no body that could say why, and some stores do not say the
- * size there: then this is a GET of one byte.
- */
+/** Metadata and size of an object, or null. A refused HEAD does not say why, so then this is a GET of one byte. */
 export async function headObject(
   connection: S3Connection,
   key: string,
@@ -189,10 +186,7 @@ export async function deleteObjects(
   await Promise.all(Array.from({ length: deletionsInFlight }, work));
 }
 
-/**
- * A missing key is NoSuchKey; a missing bucket stays an error. Some stores send 404 without a body.
- * After a retry, such a 404 counts if the store lists no such key.
- */
+/** Null for a missing key, not for a missing bucket. A 404 without a body counts if the store lists no such key. */
 async function nullIfMissing(
   connection: S3Connection,
   key: string,

@@ -338,10 +338,7 @@ const oldMs = 24 * 3_600_000;
 /** Markers that are looked at: each costs a request. */
 const mostMarkers = 20;
 
-/**
- * Removes markers in a folder whose process died before it could, and that no note names: those of a test, or of a commit
- * without a run. What fails here is no matter of the probe.
- */
+/** Removes old markers that no note names: those of a test, or of a commit without a run. May fail. */
 async function removeOldMarkers(connection: S3Connection, folder: string): Promise<void> {
   try {
     const prefix = `${folder === '' ? '' : `${folder}/`}${markerPrefix}`;

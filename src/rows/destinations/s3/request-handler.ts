@@ -74,10 +74,7 @@ export interface SentAnswer {
 /** The options of a command that the handler uses. */
 export interface SendOptions {
   readonly abortSignal?: AbortSignal;
-  /**
-   * Maximum bytes of the body of a successful answer; default: enough for XML. Null: the body is a stream
-   * of any length, and the caller must read it or leave it.
-   */
+  /** Maximum bytes of the body; default: enough for XML. Null: it is a stream, which the caller must read or leave. */
   readonly maxBodyBytes?: number | null;
   /** Called once the connection is open, right before the first byte. If it throws, nothing is sent. */
   readonly beforeSend?: () => void;
@@ -231,10 +228,7 @@ function limitConnect(outgoing: ClientRequest, connectTimeoutMs: number): void {
   });
 }
 
-/**
- * A store may need minutes to complete an upload, and sends a blank now and then (API reference of
- * CompleteMultipartUpload). So each byte counts there, within a total limit.
- */
+/** A store may need minutes to complete an upload, and sends blanks meanwhile: each byte counts, within a total limit. */
 function stallLimits(request: SdkRequest, limits: Limits): StallLimits {
   const { stallTimeoutMs } = limits;
   const completes = request.method === 'POST' && request.query?.uploadId !== undefined;

@@ -8,10 +8,7 @@ export interface StallLimits {
   readonly minBytes: number;
   /** Limit of the whole request, in milliseconds; null for no limit but the stall. */
   readonly totalMs: number | null;
-  /**
-   * The bytes that the whole request must move per second after its first `stallTimeoutMs`. So a request of a few
-   * bytes ends within about that time. Null if the store may take its time.
-   */
+  /** The bytes that a request must move per second after its first `stallTimeoutMs`. Null: it may take its time. */
   readonly minBytesPerSecond: number | null;
 }
 

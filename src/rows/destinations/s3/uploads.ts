@@ -321,10 +321,7 @@ function sendCompletion({
   }, signal);
 }
 
-/**
- * Completes again without a condition if the store wrongly refused one, or no longer supports it:
- * otherwise the same conflict would return forever. This is true for this attempt alone: the next run probes the store.
- */
+/** Completes again without a condition that the store refuses wrongly: else the conflict returned for ever. */
 async function completeUnguarded({ replaces, ...rest }: WholeUpload): Promise<string> {
   const { connection } = rest;
   const lacking = replaces === null ? 'completeIfNoneMatch' : 'completeIfMatch';

@@ -76,10 +76,7 @@ class S3Writer implements FileWriter {
   #failure: SluiceError | null = null;
   #sealed = false;
   #aborted = false;
-  /**
-   * The store may be completing the upload over an object that readers know: on some, an abort at this moment destroys the new
-   * object, and the old one is gone.
-   */
+  /** The upload may be replacing an object that readers know: at some stores an abort now destroys both. */
   #mayBeReplaced = false;
   /** True if the tag of the first part is its MD5. */
   #isDigest = false;
