@@ -50,14 +50,12 @@ export interface AvroObject {
 
 const texts = new WeakMap<AvroRecord, string>();
 
-/** A schema as files name it. */
 export function textOf(schema: AvroRecord): string {
   const text = texts.get(schema) ?? JSON.stringify(schema);
   texts.set(schema, text);
   return text;
 }
 
-/** The first bytes of an Avro file. */
 const avroMagic = Buffer.from('Obj\u0001');
 
 const syncBytes = 16;
@@ -86,7 +84,6 @@ export const mapOf = (ids: readonly [number, number], value: AvroType): AvroMap 
   },
 });
 
-/** Bytes of rows per block, before compression. */
 const blockBytes = 1 << 18;
 
 /** An Avro file of the rows. Equal arguments give equal bytes. @param notes its metadata besides schema and codec */
@@ -209,7 +206,6 @@ const maxNotes = 100;
 /** The bytes that one reading makes without memory of its own. A table with a file per hour stays below it for months. */
 const freeBytes = 1.5 * 1024 ** 2;
 
-/** The size of an object of a row besides its texts. */
 const rowBytes = 256;
 
 /** Rows between two turns of the event loop. */

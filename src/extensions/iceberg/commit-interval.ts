@@ -60,7 +60,6 @@ export interface IntervalFiles extends TableInterval {
     readonly bytes: number;
     readonly columns: readonly ColumnMetrics[];
   }[];
-  /** The columns of the rows. */
   readonly fields: readonly TableField[];
   /** True if they take the place of the files of all intervals up to this one. If the table has a later one, it stays. Missing: no. */
   readonly isWhole?: boolean;
@@ -84,7 +83,6 @@ export interface TableCommit {
 /** Writers of one table come one after the other, so a writer may lose so often. */
 const maxTries = 40;
 
-/** The longest wait before a try. */
 const maxWaitMs = 2_000;
 
 /**
@@ -108,7 +106,6 @@ interface ChangeContext {
   readonly place: TablePlace;
   readonly objects: TableObjects;
   readonly table: TableMetadata;
-  /** The version that is to be written. */
   readonly version: number;
   readonly now: Instant;
   /** Gets the keys of what is written for this try. */
@@ -216,7 +213,6 @@ async function removeFiles(
   return isRemoved ? names.filter(isNeeded) : names.slice(-maxLeft);
 }
 
-/** Names of files that wait for their removal. */
 const maxLeft = 2_000;
 
 function withVersion(
@@ -305,7 +301,6 @@ export function haveSameFiles(one: readonly FileFacts[], other: readonly FileFac
   return without(one, other).length + without(other, one).length === 0;
 }
 
-/** The files of `some` that are not among `others`. */
 function without<T extends FileFacts>(
   some: readonly T[],
   others: readonly FileFacts[],
@@ -315,7 +310,6 @@ function without<T extends FileFacts>(
   return some.filter((file) => !otherFacts.has(facts(file)));
 }
 
-/** The change of a snapshot in an interval. */
 interface FileChange {
   readonly removed: readonly LiveFile[];
   readonly added: readonly WantedFile[];

@@ -154,10 +154,8 @@ function ownerIn(bytes: Buffer): string | null {
   return /^[0-9a-f-]{36}$/.test(text) ? text : null;
 }
 
-/** Maximum names in the findings of one table. */
 const maxNamed = 20;
 
-/** Implements `ExportTable.verify`. */
 async function verifyTable(
   destination: Destination,
   place: TablePlace,
@@ -193,16 +191,11 @@ async function verifyTable(
   return faults.slice(0, maxNamed);
 }
 
-/** A data file that a table names. */
 type NamedFile = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
-/** A table, read whole. */
 interface ReadTable {
-  /** The files of the current snapshot, by path. */
   readonly current: ReadonlyMap<string, NamedFile>;
-  /** The files of earlier snapshots alone. */
   readonly earlier: ReadonlyMap<string, NamedFile>;
-  /** Faults of files that cannot be read. */
   readonly faults: readonly string[];
 }
 
@@ -254,12 +247,10 @@ export async function readTable(place: TablePlace, objects: TableObjects): Promi
   return { current, earlier, faults };
 }
 
-/** The files of an interval in a table. */
 interface TableState {
   /** The latest of its files; 0 if there is none. */
   readonly generation: number;
   readonly files: readonly LiveFile[];
-  /** The table's columns. */
   readonly fields: readonly TableField[];
 }
 

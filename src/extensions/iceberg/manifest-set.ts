@@ -15,7 +15,6 @@ import {
 import { nameOf, ownerMark, type Snapshot, type TableSchema } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
-/** An interval of the export. */
 export interface TableInterval {
   /** `<prefix>/<start>-<end>`: what the keys of its files start with. */
   readonly stem: string;
@@ -23,7 +22,6 @@ export interface TableInterval {
   readonly end: Instant;
 }
 
-/** A data file that is in the table. */
 export interface LiveFile {
   readonly path: string;
   readonly rows: number;
@@ -37,10 +35,8 @@ export interface LiveFile {
 export interface FoundInterval {
   /** All that the snapshot names, also those that only say what it has removed. */
   readonly listed: readonly ManifestInfo[];
-  /** The manifests with files. */
   readonly manifests: readonly ManifestInfo[];
   readonly near: readonly { readonly info: ManifestInfo; readonly files: readonly LiveFile[] }[];
-  /** The interval's files. */
   readonly own: readonly LiveFile[];
 }
 
@@ -91,7 +87,6 @@ export async function readManifests(
   );
 }
 
-/** The files of a manifest that are in the table. */
 export async function readFiles(
   place: TablePlace,
   objects: TableObjects,
@@ -155,7 +150,6 @@ export function checkGeneration(
   throw new SluiceError('destination.conflict', detail);
 }
 
-/** The generation that a file's path names. */
 export function generationIn(path: string): number {
   return readKey(path)?.generation ?? 1;
 }
@@ -188,7 +182,6 @@ export const liveOf = ({ added, existing }: ManifestInfo): Counts => ({
   rows: added.rows + existing.rows,
 });
 
-/** The manifests of a new snapshot have these in common. */
 export interface ManifestContext {
   readonly place: TablePlace;
   readonly objects: TableObjects;
@@ -201,7 +194,6 @@ export interface ManifestContext {
   readonly written: string[];
 }
 
-/** Writes a manifest for intervals in a range. */
 export async function writeManifest(
   context: ManifestContext,
   range: Omit<TableInterval, 'stem'>,

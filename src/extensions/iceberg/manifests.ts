@@ -18,7 +18,6 @@ import type { TableSchema } from './metadata.ts';
 
 export const entryStatus = { existing: 0, added: 1, deleted: 2 } as const;
 
-/** A data file, as a manifest lists it. */
 export interface ManifestEntry {
   readonly status: number;
   /** The snapshot that added it, or deleted it. */
@@ -34,14 +33,11 @@ export interface ManifestEntry {
 /** A manifest's facts about the columns of a file, by name: encoded maps. */
 export type FileMetrics = Readonly<Record<string, Uint8Array>>;
 
-/** A manifest, as a manifest list has it. */
 export interface ManifestInfo {
   readonly path: string;
   readonly bytes: number;
   readonly sequence: number;
-  /** The lowest sequence number of its live files. */
   readonly minSequence: number;
-  /** The snapshot that wrote it. */
   readonly snapshotId: number;
   readonly added: Counts;
   readonly existing: Counts;
@@ -56,7 +52,6 @@ export interface Counts {
 /** The table has no partitions. */
 const noPartition: AvroRecord = { type: 'record', name: 'r102', fields: [] };
 
-/** Facts of a file's columns, by their ids. */
 const metricMaps = {
   column_sizes: { id: 108, type: mapOf([117, 118], 'long') },
   value_counts: { id: 109, type: mapOf([119, 120], 'long') },

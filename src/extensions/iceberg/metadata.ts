@@ -140,7 +140,6 @@ const maxSnapshots = 2_000;
 /** Maximum snapshots that expire with one commit, which must also remove what they had. */
 const maxExpired = 100;
 
-/** Earlier versions of the metadata that stay. */
 export const keptVersions = 20;
 
 /** Numbers that JSON readers hold exactly; Iceberg asks for 64 bits. */
@@ -292,7 +291,6 @@ export function readOwnerMark(name: string): OwnerMark | null {
     : { version: Number(version), snapshotId: Number(snapshotId) };
 }
 
-/** The end of a path. */
 export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 /** 2,000 snapshots have 50,000 values, a schema of 1,000 columns has 5,000; an expired table has few schemas. */

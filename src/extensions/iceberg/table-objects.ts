@@ -13,15 +13,12 @@ export interface TableObjects {
   put(key: string, bytes: Uint8Array, expected: string | null): Promise<boolean>;
   /** Call it before bytes are made of what was read. Absent: there is memory for them. Throws SluiceError. */
   readonly holds?: (bytes: number) => void;
-  /** Keys that start with `prefix`. */
   list(prefix: string): AsyncIterable<{ readonly key: string }>;
   /** Missing ones are no error. */
   remove(keys: readonly string[]): Promise<void>;
 }
 
-/** Where a table is. */
 export interface TablePlace {
-  /** The batch export whose table it is. */
   readonly owner: string;
   /** `a/b`, without slashes at its ends; `''`: the whole bucket. */
   readonly folder: string;

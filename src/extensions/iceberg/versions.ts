@@ -2,7 +2,6 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import { decodeMetadata, ownNames, type TableMetadata } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
-/** The newest version of a table. */
 export interface TableVersion {
   /** 0: there is no table yet. */
   readonly version: number;

@@ -19,7 +19,6 @@ interface OwnDefinition<Own extends TProperties>
     'type' | 'keepsFiles' | 'buffersParts' | 'holdsTables' | 'enclose' | 'keyIdProperty'
   > {
   readonly description: string;
-  /** Properties of the config besides the file settings. */
   readonly properties: Own;
   /** Absent: always. */
   isAvailable?(context: DestinationContext): boolean;

@@ -10,7 +10,6 @@ import type { SharedProbes } from './shared-probes.ts';
 
 export type { StoreTraits } from '../../foundation/domain/store-traits.ts';
 
-/** An upload that is neither completed nor aborted. */
 export interface UploadRef {
   readonly key: string;
   /** Only the destination reads it. */
@@ -37,7 +36,6 @@ export interface RunMark {
   readonly era: string;
 }
 
-/** A store's facts about an object, without its bytes. */
 export interface FileFacts {
   readonly bytes: number;
   readonly etag: string | null;
@@ -56,11 +54,9 @@ export interface FileLink {
   readonly expiresAt: Instant;
 }
 
-/** An object whose bytes are read. */
 export interface OpenObject {
   readonly body: AsyncIterable<Uint8Array>;
   readonly etag: string | null;
-  /** See `FileFacts`. */
   readonly modifiedAt?: Instant | null;
 }
 
@@ -112,7 +108,6 @@ export const unrecorded: UploadJournal = {
   sent: async () => {},
 };
 
-/** A destination that supports everything. */
 export const allTraits: StoreTraits = {
   ifNoneMatch: true,
   ifMatch: 'quoted',
@@ -122,7 +117,6 @@ export const allTraits: StoreTraits = {
   parts: usualParts,
 };
 
-/** One step of the destination's own test. */
 export interface CheckStep {
   readonly step: string;
   readonly passed: boolean;
@@ -180,7 +174,6 @@ export interface Destination {
   ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void>;
-  /** Uploads under `prefix`, to abort the abandoned ones. */
   listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<UploadRef>;
   /** The commit point: puts the manifest if the current one is `expected`, or anyway if the store knows no conditions. */
   commitManifest(
@@ -247,7 +240,6 @@ export interface OwnedRequest {
   readonly tenant: string;
 }
 
-/** Who owns an export, as far as a destination must know. */
 export interface DestinationOwner {
   /** Made per project. A role's trust policy names it, so that no other project can use the role. */
   readonly externalId: string;

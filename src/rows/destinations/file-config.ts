@@ -31,7 +31,6 @@ import type { DestinationDefinition } from './destination.ts';
 
 /** The file settings of every destination, and the rules over them. */
 
-/** A format of files, as its encoder describes it. */
 export interface FormatChoice {
   readonly format: string;
   /** By name, besides none. */

@@ -7,7 +7,6 @@ import { s3Definition } from './s3/definition.ts';
 /** Every destination, in the order in which the page and the documentation show them. */
 export const ownDefinitions = [s3Definition, fileDefinition, noOpDefinition];
 
-/** Every destination, for files of these formats. */
 export function joinDestinations(
   formats: readonly FormatChoice[],
   definitions: readonly DestinationDefinition[] = ownDefinitions,

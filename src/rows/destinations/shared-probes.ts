@@ -6,7 +6,6 @@ const validMs = 10 * 60_000;
 
 const maxKept = 1_000;
 
-/** A probe that runs, or has found something. */
 interface Probe {
   readonly traits: Promise<StoreTraits>;
   readonly beganAt: number;

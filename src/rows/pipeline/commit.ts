@@ -109,19 +109,14 @@ async function isThere(
 export interface CompletableFiles {
   /** Facts of the format about the columns of each file, by key. */
   readonly columnMetrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
-  /** Makes every file readable at its key. */
   complete(completeOne: CompleteOne): Promise<Tags>;
 }
 
-/** A commit is made of these. */
 export interface Commit extends Delivery {
-  /** The files that the attempt has made. */
   readonly files: CompletableFiles;
   /** All files of the interval afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;
-  /** The columns of the rows. */
   readonly columns: readonly Column[];
-  /** The manifest that is replaced. */
   readonly found: FoundCommit;
 }
 

@@ -12,7 +12,6 @@ import { RowSpool, type SpoolLimits } from './row-spool.ts';
 
 /** Keys are compared group by group: a group of 10 million keys has 10,000. */
 const groupCount = 1_024;
-/** Deletes per statement. */
 const givenAtOnce = 500;
 
 /** The keys that a reader has once it has applied what is added, on local disk. Call `close` at the end. */
@@ -193,7 +192,6 @@ const nullInKey =
 /** Follows recorded elements from a base on. */
 class Elements {
   readonly #hash = createHash('sha256');
-  /** The number of the newest; null before the first. */
   last: number | null = null;
 
   /** @returns what is wrong; null if it continues the one before */

@@ -23,7 +23,6 @@ import { entryOf, isTombstone, sum } from './manifest.ts';
 import { RowBits, SpoolFolder } from './key-spool.ts';
 import type { MadeFiles } from './table-format.ts';
 
-/** The result of an erasure for the files of one kind. */
 interface Remaining {
   readonly files: readonly CommittedFile[];
   readonly erased: number;
@@ -222,14 +221,12 @@ function resultOf(delivered: CurrentReceipt): IntervalResult {
   return { ...unchanged(delivered), totalRows: rows + rejectedRows, rows, rejectedRows };
 }
 
-/** A file that is made again. */
 interface FileAgain {
   readonly before: CommittedFile;
   /** Its place among `of` files of its kind. */
   readonly index: number;
   readonly of: number;
   readonly isRejected: boolean;
-  /** The number of remaining rows. */
   readonly rows: number;
 }
 

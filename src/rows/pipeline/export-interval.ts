@@ -33,7 +33,6 @@ import { supplementInterval } from './supplement.ts';
 import type { OpenTable } from './table-format.ts';
 import { allKeyIndicesOf, countSteps, writeRows, type WrittenRows } from './write-rows.ts';
 
-/** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
   readonly result: IntervalResult;
   readonly replaced: readonly LeftoverFile[];
@@ -135,7 +134,6 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   });
 }
 
-/** Makes an interval from all rows that the source has. */
 async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
   ports.at('first_row');
@@ -271,7 +269,6 @@ function recipeOf(
   };
 }
 
-/** A commit that the store refused. */
 type Refused = Pick<Commit, 'destination' | 'job' | 'intent' | 'ports' | 'signal'>;
 
 /**

@@ -66,7 +66,6 @@ export class FileSet {
   readonly columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
   #partition = '';
-  /** Files of each partition. */
   readonly #parts = new Map<string, number>();
   /** The rejected rows of all partitions: beside the manifest, so that folders of values have data files only. */
   #rejected: HashedFile | null = null;
@@ -166,7 +165,6 @@ export class FileSet {
     }
   }
 
-  /** @returns how many rows the open file took */
   async #writeToFile(block: RowBlock): Promise<number> {
     this.#open ??= await this.#begin();
     const { file, encoder } = this.#open;
@@ -225,12 +223,10 @@ export class FileSet {
     };
   }
 
-  /** Makes every file readable at its key. */
   complete(completeOne: CompleteOne): Promise<Tags> {
     return completeAll(this.#all(), completeOne);
   }
 
-  /** Removes the files that are not complete. */
   async abort(): Promise<void> {
     await abortAll(this.#all());
     await this.#options.partitions?.close();
@@ -288,7 +284,6 @@ export class FileSet {
 /** Maximum bytes hashed, copied and sent in one turn of the event loop: a row group has 16 MiB. */
 const turnBytes = 1 << 20;
 
-/** A file that is counted and hashed while it is written. */
 export class HashedFile {
   readonly key: string;
   readonly #generation: number;
@@ -312,7 +307,6 @@ export class HashedFile {
     return this.#writer.upload === null;
   }
 
-  /** @param rows number of rows in the chunks */
   async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
     this.#rows += rows;
     let taken = 0;
@@ -358,7 +352,6 @@ export class HashedFile {
 /** Makes a file readable at its key. */
 export type CompleteOne = (file: HashedFile) => Promise<{ readonly etag: string | null }>;
 
-/** The tag of each completed file, by key. */
 export type Tags = ReadonlyMap<string, string | null>;
 
 export async function completeAll(

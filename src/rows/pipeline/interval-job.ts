@@ -28,7 +28,6 @@ import type { ReadRows, WithoutRows } from './read-back.ts';
 import type { SpoolFolder } from './key-spool.ts';
 import type { ExportTable, OpenTable } from './table-format.ts';
 
-/** Rules that turn rows into bytes. */
 export interface Encoding {
   readonly format: string;
   readonly compression: string | null;
@@ -62,18 +61,14 @@ export interface IntervalJob
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
-  /** The keys of the interval's objects are made of these. */
   readonly names: KeyNames;
   readonly encoding: Encoding;
-  /** Reads delivered files. */
   readonly readRows: ReadRows;
-  /** Makes delivered files again without some of their rows. */
   readonly withoutRows: WithoutRows;
   /** The rows to remove from the current files, instead of all else; null or missing: none. */
   readonly erased?: ErasedValue | null;
   /** True if the export keeps the snapshot that was to be removed, by now; missing: no. */
   readonly isKept?: boolean;
-  /** Absent: the usual ones. */
   readonly partitionLimits?: PartitionLimits;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: ExportTable | null;
@@ -89,10 +84,8 @@ export interface IntervalJob
   readonly intent: CommitIntent | null;
 }
 
-/** A transformation chain as a run uses it. */
 export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
-  /** The steps as the recipe stores them. */
   readonly recipe: readonly RecipeStep[];
 }
 
@@ -131,14 +124,11 @@ export interface RunPorts {
 
 /** The content of the destination before the attempt. */
 export interface FoundCommit extends FoundManifest {
-  /** Null: the export has no table. */
   readonly table: OpenTable | null;
 }
 
-/** The part of a source that an attempt uses. */
 export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open' | 'readSequence'>;
 
-/** Each step that writes at the destination needs these. */
 export interface Delivery {
   readonly job: IntervalJob;
   readonly destination: Destination;
@@ -152,10 +142,8 @@ export interface IntervalAttempt extends Delivery {
   readonly found: FoundCommit;
 }
 
-/** An attempt whose interval has settled. */
 export interface SettledAttempt extends IntervalAttempt {
   readonly settlement: Settlement;
-  /** The opened steps of the job's chain. */
   readonly steps: readonly Step[];
   readonly folder: SpoolFolder;
 }

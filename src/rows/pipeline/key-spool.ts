@@ -92,7 +92,6 @@ export class KeySpool {
   readonly #records = new RecordSpool(digestBytes + 8);
   #count = 0;
 
-  /** The number of added keys. */
   get count(): number {
     return this.#count;
   }

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 
 /** A power of two. If something differs, rows are named from the buckets that differ. */
 export const bucketCount = 4096;
-/** Number of 32-bit sums per bucket. */
 const lanes = 4;
 
 export interface KeySink {
@@ -31,7 +30,6 @@ export class KeyTally implements KeySink {
   readonly #counts = new Float64Array(bucketCount);
   readonly #sums = new Int32Array(bucketCount * lanes);
 
-  /** The buckets whose keys differ. */
   differing(): readonly number[] {
     const buckets: number[] = [];
     for (let bucket = 0; bucket < bucketCount; bucket += 1) {
@@ -80,7 +78,6 @@ interface Due {
   inSource: boolean;
   /** Of the first file that had it. */
   generation: number | undefined;
-  /** True if files of several generations have it. */
   isRepeated: boolean;
 }
 

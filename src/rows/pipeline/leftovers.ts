@@ -32,7 +32,6 @@ export interface Removal {
   readonly removed: readonly string[];
   /** Keys with an object that this export did not write. It stays, and these keys are done too. */
   readonly foreign: readonly string[];
-  /** Why some are still there; null if none is. */
   readonly fault: SluiceError | null;
 }
 
@@ -81,13 +80,11 @@ export function replacedBy(
   return replaced;
 }
 
-/** Files that may be removed. */
 export interface RemovalRules {
   /** True if files stay for a day: without conditional writes a late manifest could still name them. */
   readonly keepsRecent: boolean;
   /** Says whether a manifest is of our database's history; another's is left alone. */
   readonly knows: RunPorts['knowsCommit'];
-  /** Signs a tombstone. */
   readonly sign: Sign;
   /** Called right before files are removed, and before an unconditional tombstone. @returns those that may go */
   readonly confirm: (keys: readonly string[]) => Promise<readonly string[]>;
@@ -173,7 +170,6 @@ async function ownerOf(
   return isKnown ? 'ours' : 'foreign';
 }
 
-/** Maximum tries if a manifest is replaced at the same time. */
 const entombTries = 3;
 
 /** @returns whether no manifest at the key can name files of an older generation any more */

@@ -25,7 +25,6 @@ export interface Manifest {
   readonly attempt: number;
   /** Rises with each commit of the interval that has other bytes. */
   readonly generation: number;
-  /** The era of the database that committed it. */
   readonly era: string;
   readonly data_interval_start: string;
   readonly data_interval_end: string;

@@ -82,18 +82,15 @@ function recipeFor(
   return { ...settings, format, compression, schema, dslQuery, includeEvents, excludeEvents };
 }
 
-/** The number of keys that an error names. */
 const maxNamed = 5;
 
 export interface MissingCheck {
   readonly job: IntervalJob;
   readonly intent: CommitIntent;
   readonly delivered: DeliveredFiles;
-  /** The columns of the rows that were made. */
   readonly columns: readonly Column[];
   /** The indices of the keys among them; null if the rows do not show all keys. */
   readonly keyIndices: readonly number[] | null;
-  /** The keys of the rows that were made. */
   readonly made: KeySpool;
   readonly source: Pick<IntervalSource, 'describe'>;
   readonly reading: ReadingBack;
@@ -178,7 +175,6 @@ async function keyColumnsIn(
 
 const unknown = (why: string): Missing => ({ missing: null, why });
 
-/** The keys of some rows, by their numbers. */
 async function nameRows(
   reading: ReadingBack,
   files: Delivered,

@@ -6,7 +6,6 @@ import { DeliveredKeys, findKeyColumns } from './delivered-keys.ts';
 import { requestOf, type SettledAttempt } from './interval-job.ts';
 import { allKeyIndicesOf } from './write-rows.ts';
 
-/** The rows of an interval, or of an element. */
 export interface OpenedRows {
   readonly snapshot: SourceSnapshot;
   /** Null: an interval. */
@@ -82,7 +81,6 @@ function checkElement(snapshot: SourceSnapshot, { element, request }: PlannedEle
   }
 }
 
-/** The element as it is recorded. */
 export function elementOf(
   { snapshot: { sequence }, planned }: OpenedRows,
   deletes: number,

@@ -42,14 +42,12 @@ export const usualPartitionLimits: PartitionLimits = {
   partitions: maxPartitions,
 };
 
-/** The rows of one partition. */
 interface Partition {
   /** `event=signup/day=2026-11-25` */
   readonly folder: string;
   readonly blocks: AsyncIterable<RowBlock>;
 }
 
-/** Rows are divided by these. */
 interface Partitioning {
   /** Entries of `partition_by`; empty: the rows are not divided. */
   readonly partitionBy: readonly string[];

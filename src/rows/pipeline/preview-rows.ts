@@ -15,13 +15,11 @@ const readBytes = 4 * 1024 ** 2;
 /** A span that has many more rows than are wanted is halved at most this often. */
 const maxHalvings = 20;
 
-/** Which rows are shown, and how. */
 export interface Preview extends Showing {
   readonly rows: RawRows | NewestRows;
   readonly now: Instant;
 }
 
-/** The newest rows of a source. */
 export interface NewestRows {
   /** True if no row is newer than another: then they are any. */
   readonly isWhole: boolean;

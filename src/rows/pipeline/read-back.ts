@@ -41,7 +41,6 @@ export function madeBy(recipe: Recipe): MadeBy {
   };
 }
 
-/** The delivered files of an interval, and how they are read. */
 export interface Delivered {
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];

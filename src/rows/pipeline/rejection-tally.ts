@@ -5,10 +5,8 @@ import type { Encoding } from './interval-job.ts';
 
 /** A log line per reason; the rest is counted together. */
 const maxReasons = 20;
-/** Characters of a key in a message. */
 const maxKey = 200;
 
-/** Rows of a run that were rejected for one reason. */
 export interface Rejections {
   /** `column valid_to: infinity has no Parquet date` */
   readonly reason: string;
@@ -19,7 +17,6 @@ export interface Rejections {
   readonly isOfFormat: boolean;
 }
 
-/** Counts the rejected rows of a run by reason, for its log. */
 export class RejectionTally {
   readonly #found = new Map<string, Rejections>();
   readonly #nameRow: (block: RowBlock, row: number) => string;
@@ -33,7 +30,6 @@ export class RejectionTally {
     this.#nameRow = rowNamer(columns, keyIndices, toJson);
   }
 
-  /** Rows of a block that the format cannot represent. */
   addRows(block: RowBlock, rejected: readonly RejectedRow[]): void {
     for (const { row, column, reason } of rejected) {
       const named = `column ${block.columns[column]?.name}: ${reason}`;
@@ -41,7 +37,6 @@ export class RejectionTally {
     }
   }
 
-  /** Rows that a step rejected. */
   addSteps(rejected: readonly StepRejection[]): void {
     for (const { step, reason, key } of rejected) {
       this.#add(`step ${step}: ${reason}`, false, () => showKey(Object.entries(key)));

@@ -28,9 +28,7 @@ export type DeletesOf = (reading: SequenceReading) => ElementRequest;
 
 export interface RenderedInterval {
   readonly columns: readonly Column[];
-  /** The indices of the keys among them. */
   readonly keyIndices: readonly number[];
-  /** Rows of the interval in the source. */
   readonly totalRows: number;
   readonly droppedRows: number;
   readonly files: readonly ManifestFile[];

@@ -9,7 +9,6 @@ import type { Manifest } from './manifest.ts';
 /** PostgreSQL's texts have no NUL, so no key value equals this or the separator. */
 const nullKey = '\0null';
 
-/** The text of one row's keys. */
 export function joinKeys(keys: readonly (string | null)[]): string {
   return keys.map((key) => key ?? nullKey).join('\0');
 }
@@ -126,7 +125,6 @@ function withoutPadding(text: string): string {
   return text.slice(0, end);
 }
 
-/** Without the zeros that end a fraction. */
 function withoutZeros(text: string): string {
   if (!text.includes('.')) return text;
   let end = text.length;

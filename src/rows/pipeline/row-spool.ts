@@ -19,7 +19,6 @@ export const usualSpoolLimits: SpoolLimits = {
 /** A group's first buffer, and the largest that has room for more than one row. */
 const firstBytes = 256;
 const lastBytes = 64 * 1024;
-/** Bytes per write to the disk. */
 const writeBytes = 1 << 20;
 
 interface OpenBuffer {
@@ -27,7 +26,6 @@ interface OpenBuffer {
   filled: number;
 }
 
-/** Rows of one group that are not read yet. */
 interface Group {
   /** Pairs of position and length in the file. */
   readonly onDisk: number[];
@@ -105,7 +103,6 @@ export class RowSpool {
     return Buffer.allocUnsafeSlow(bytes);
   }
 
-  /** Writes all rows to the disk. */
   async #drain(): Promise<void> {
     const file = await this.#openFile();
     let pieces: Buffer[] = [];
@@ -168,7 +165,6 @@ export class RowSpool {
     yield* heldBy({ full, open: last });
   }
 
-  /** Forgets all rows. */
   async clear(): Promise<void> {
     this.#groups.clear();
     this.#heldBytes = 0;

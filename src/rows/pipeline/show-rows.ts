@@ -13,20 +13,17 @@ import type { Encoding } from './interval-job.ts';
 import { JsonDepths, ValueRules } from './value-rules.ts';
 import { keyIndicesOf, openRowTransformer } from './write-rows.ts';
 
-/** Rows as they are before a chain. */
 export interface RawRows extends Pick<SourceSnapshot, 'columns' | 'projection' | 'keyIndices'> {
   readonly blocks: readonly RowBlock[];
   /** True if these are all rows of their span. */
   readonly isWhole: boolean;
 }
 
-/** Options for showing rows. */
 export interface Showing extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
   readonly limit: number;
   readonly trace: boolean;
 }
 
-/** Rows as an answer shows them. */
 export interface ShownRows {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   /** JSON: for each row a list of its values, in the order of the columns. Empty with a trace. */
@@ -35,7 +32,6 @@ export interface ShownRows {
   readonly trace: readonly string[] | null;
   /** Sentences about what the answer leaves out; null: nothing. */
   readonly leftOut: string | null;
-  /** The counts of the chain's steps. */
   readonly steps: readonly StepTally[];
 }
 
@@ -133,7 +129,6 @@ async function newestRows(
   return { rows, trace: null, left };
 }
 
-/** The last rows, each in a block of its own. */
 const lastRows = ({ blocks }: RawRows, limit: number): readonly RowBlock[] =>
   blocks
     .flatMap((block) =>
@@ -157,7 +152,6 @@ function showObject(
 
 const count = (rows: number) => (rows === 1 ? 'row is' : `${rows} rows are`);
 
-/** Describes what an answer leaves out, for its reader. */
 function describeLeft(
   shown: string | null,
   isWhole: boolean,

@@ -111,7 +111,6 @@ function findDelivered({ job, found }: SettledAttempt): CurrentReceipt {
   return current;
 }
 
-/** Makes the result if the attempt adds nothing. */
 function resultOf(
   { settlement: { settled, pending } }: SettledAttempt,
   delivered: CurrentReceipt,
@@ -202,7 +201,6 @@ class DigestSum {
   }
 }
 
-/** Which rows of a snapshot the files of its interval lack. */
 class LateRows {
   readonly #rows = new RowBits();
   readonly #expected = new DigestSum();
@@ -307,7 +305,6 @@ async function countRenamed(
 }
 
 interface ComparedKeys {
-  /** A snapshot of the keys. */
   readonly keys: SourceSnapshot;
   readonly seen: KeySpool;
   readonly late: LateRows;

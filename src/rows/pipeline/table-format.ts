@@ -44,7 +44,6 @@ export interface ExportTable {
   findExisting(destination: Destination, signal: AbortSignal): Promise<FoundTable | null>;
 }
 
-/** A table needs these of an attempt at an interval. */
 export interface TableAttempt {
   readonly destination: Destination;
   readonly job: {
@@ -64,21 +63,17 @@ export interface TableAttempt {
   readonly signal: AbortSignal;
 }
 
-/** A recorded commit whose replaced files are to be removed. */
 export interface TableCommit {
   readonly interval: DataInterval;
   readonly manifestKey: string;
 }
 
-/** A table that is at a place already. */
 export interface FoundTable {
-  /** A version of it. */
   readonly key: string;
   /** The batch export whose table it is; null: another program's. */
   readonly owner: string | null;
 }
 
-/** The table during one attempt at an interval. */
 export interface OpenTable {
   /** The latest generation among the interval's files in the table; 0 if there is none. */
   readonly generation: number;
@@ -86,7 +81,6 @@ export interface OpenTable {
   checkColumns(columns: readonly Column[]): void;
   /** Asks the table anew: whether it has exactly these files of the interval. */
   hasFiles(files: readonly ManifestFile[]): Promise<boolean>;
-  /** Makes the files those of the interval. */
   commit(made: MadeFiles): Promise<void>;
 }
 
@@ -94,7 +88,6 @@ export interface OpenTable {
 export interface MadeFiles {
   readonly generation: number;
   readonly files: readonly ManifestFile[];
-  /** By key. */
   readonly metrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
   readonly columns: readonly Column[];
 }

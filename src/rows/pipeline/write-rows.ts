@@ -25,7 +25,6 @@ import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections, showKey } from './rejection-tally.ts';
 import type { OpenTable } from './table-format.ts';
 
-/** The output of an attempt. */
 interface Writing {
   readonly job: IntervalJob;
   readonly snapshot: SourceSnapshot;
@@ -58,7 +57,6 @@ export interface WrittenRows {
   readonly droppedRows: number;
   /** Keys of an element that are gone, beside the rows. */
   readonly deletes: number;
-  /** The counts of the chain's steps; null without a chain. */
   readonly steps: readonly StepTally[] | null;
 }
 
@@ -140,7 +138,6 @@ function logSteps(steps: readonly StepTally[], ports: RunPorts, besides = 0): vo
   if (excess) throw new StepFault('transformation.too_many_errors', excess.step, excess.reason);
 }
 
-/** @returns how many rows the chain dropped */
 async function copyRows(
   { job, snapshot, element = null, ports, signal, pick = (block) => block }: Writing,
   transformer: BlockTransformer | null,

@@ -35,7 +35,6 @@ import type { Context } from '../use-cases/context.ts';
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
 const enqueueAgainAfterMs = 5_000;
 
-/** A run to enqueue. */
 export interface QueueEntry {
   readonly runId: string;
   /** The queue holds it at most once. Another enqueueing may get a new one. Null: it is the first. */
@@ -44,7 +43,6 @@ export interface QueueEntry {
   readonly small: boolean;
 }
 
-/** @param smallSlots of all workers */
 type Enqueue = (entries: readonly QueueEntry[], smallSlots: number) => Promise<void>;
 
 /**
@@ -114,13 +112,10 @@ function toEntry({ runId, timesEnqueued, small }: EnqueuedRun): QueueEntry {
 }
 
 export interface AdmissionOptions {
-  /** The memory of all runs together. */
   readonly memoryBytes: number;
-  /** Maximum large runs. */
   readonly slots: number;
   /** Maximum small runs, if their memory is free. */
   readonly smallRuns: number;
-  /** Bytes that a large run needs. */
   readonly memoryOf: (
     type: string,
     files: FileSettings,
@@ -129,13 +124,11 @@ export interface AdmissionOptions {
   ) => number;
   /** True if exports of changes compare the keys of such a model with those in delivered files. */
   readonly comparesKeys: (model: string) => boolean;
-  /** Aborted when the worker shuts down. */
   readonly stopping: AbortSignal;
   /** True if processors have too much to do; default: as the kernel says. */
   readonly pressure?: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
 }
 
-/** A run that asks to begin. */
 export interface ComingRun {
   readonly organizationId: string;
   readonly purpose: RunPurpose;
@@ -147,20 +140,16 @@ export interface ComingRun {
   readonly transformations: boolean;
   /** Steps of its chain whose plugin is an organization's own. */
   readonly ownSteps: number;
-  /** True if it gets the memory of a small run. */
   readonly small: boolean;
-  /** True if it gets a process of its own. */
   readonly isAlone: boolean;
 }
 
-/** The free room of a worker for runs in the queue. */
 export interface Room {
   readonly slots: number;
   /** Small runs that large ones can't keep out. */
   readonly smallRuns: number;
   /** Bytes that the runs inside may need. */
   readonly usedBytes: number;
-  /** True if small runs wait to begin. */
   readonly isFull: boolean;
 }
 
@@ -284,7 +273,6 @@ export class Admission {
   }
 }
 
-/** Memory that a run has until it leaves. */
 interface Memory {
   readonly leave: () => void;
   readonly small: SmallRun | null;
@@ -296,7 +284,6 @@ interface TicketOptions {
   /** Called once, in their order, when the run leaves. */
   readonly ends: readonly (() => void)[];
   readonly turns: ReadingTurns;
-  /** Null for a large run. */
   readonly small: SmallRun | null;
 }
 
@@ -322,7 +309,6 @@ export class Ticket {
     return this.#options.small?.hasOutgrown === true;
   }
 
-  /** The source as this run may read it. */
   source(source: Source): IntervalSource {
     const { organizationId, turns, small } = this.#options;
     return {
@@ -336,7 +322,6 @@ export class Ticket {
     };
   }
 
-  /** The destination as this run may read it. */
   destination(destination: Destination): Destination {
     const { small } = this.#options;
     return small ? small.at(destination) : destination;

@@ -6,7 +6,6 @@ const halfLifeMs = 30_000;
 const usualTimes = 2;
 /** Nor does one that uses less than one in so many parts of everything. */
 const leastPart = 8;
-/** Amounts near zero are forgotten so often. */
 const forgetEveryMs = 1_000;
 
 interface Use {
@@ -27,7 +26,6 @@ const nothing: Use = { cpuMs: 0, runMs: 0, at: 0 };
 export class CpuUse {
   readonly #cpuMs: () => number;
   readonly #now: () => number;
-  /** The number of running runs, by organization. */
   readonly #executing = new Map<string, number>();
   readonly #used = new Map<string, Use>();
   #forgotAt = Number.NEGATIVE_INFINITY;

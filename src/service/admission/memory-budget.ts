@@ -11,7 +11,6 @@ export interface RunShape {
   /** The size of an upload's first parts; 0 if nothing is uploaded. */
   readonly partBytes: number;
   readonly partsInFlight: number;
-  /** True if the rows are divided into partitions. */
   readonly partitions?: boolean;
 }
 
@@ -50,7 +49,6 @@ const chainBytes = 16 * mebibyte;
 /** Rows that are sorted by partition, and up to 10,000 files that wait for their commit; estimated. `e2e/worker-memory` bounds 5,000. */
 const partitionBytes = 96 * mebibyte;
 
-/** The processes of a run's own plugins. */
 export function sandboxMemory(ownSteps: number): number {
   return ownSteps * ownStepMib * mebibyte;
 }

@@ -1,4 +1,3 @@
-/** The memory that a run needs. */
 interface Needed {
   readonly bytes: number;
   readonly organizationId: string;
@@ -15,9 +14,7 @@ interface Growing {
   readonly admit: (giveBack: () => void) => void;
 }
 
-/** A small run inside. */
 export interface SmallSlot {
-  /** Call it when the run has ended. */
   leave(): void;
   /** Takes so much memory instead, as a large run, if it is free now. @returns whether it was */
   outgrow(bytes: number): boolean;
@@ -39,7 +36,6 @@ export class MemoryGate {
   readonly #smallShareBytes: number;
   readonly #slots: number;
   readonly #reserveBytes: number;
-  /** The bytes of large runs, by organization. */
   readonly #held = new Map<string, number>();
   #waiting: Waiting<Leave>[] = [];
   readonly #waitingSmall: Waiting<SmallSlot>[] = [];
@@ -65,7 +61,6 @@ export class MemoryGate {
     this.#slots = slots;
   }
 
-  /** The memory for all admitted runs together. */
   get totalBytes(): number {
     return this.#totalBytes;
   }
@@ -87,7 +82,6 @@ export class MemoryGate {
     });
   }
 
-  /** Waits for the memory of a run that is expected to be small. */
   enterSmall(bytes: number, organizationId: string): Promise<SmallSlot | null> {
     return new Promise((admit) => {
       this.#waitingSmall.push({ bytes, organizationId, admit });
@@ -166,7 +160,6 @@ export class MemoryGate {
     return held === 0 || held + bytes + this.#reserveBytes <= ordinary;
   }
 
-  /** Says whether a large run may enter now. */
   #hasRoom(bytes: number): boolean {
     if (this.#growing.length > 0) return false;
     if (this.usedBytes === 0) return true;
@@ -246,7 +239,6 @@ export class SmallSlots {
   readonly #waiting: (() => void)[] = [];
   readonly #running = new Set<Promise<void>>();
 
-  /** @param count maximum runs at a time */
   constructor(count: number) {
     this.#count = count;
     this.#free = count;

@@ -18,7 +18,6 @@ const halfMebibytes = 4;
 /** The size of each half before small runs: many are in progress. 2,400 runs of 100 rows had 104 collections, not 446. */
 const halfMebibytesOfSmallRuns = 8;
 
-/** Gives the young generation what small runs need. */
 export const growForSmallRuns = (): void => growYoungGeneration(halfMebibytesOfSmallRuns);
 
 /**
@@ -77,7 +76,6 @@ export class BufferWatch {
     return hasGrown;
   }
 
-  /** @param bytes those that are left */
   noteFreed(bytes: number): void {
     this.#floor = bytes;
   }

@@ -17,7 +17,6 @@ interface TurnOptions {
   readonly restShare?: () => number;
   /** Time of processors that this process has used, in ms; default: none. */
   readonly cpuMs?: () => number;
-  /** Maximum wait for one turn. */
   readonly waitMs?: number;
   /** Waits; an abort ends it early. */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -35,9 +34,7 @@ export class ReadingTurns {
   readonly #options: Required<TurnOptions>;
   /** The last turn of each lane that has one; it ends when the turn is over. */
   readonly #last = new Map<string, Promise<void>>();
-  /** When the rest of an organization ends. */
   readonly #restEnds = new Map<string, number>();
-  /** Small runs that are being executed. */
   #executing = 0;
 
   constructor(options: TurnOptions) {

@@ -17,7 +17,6 @@ export type ParsedCadence =
   | { readonly ok: true; readonly cadence: Cadence }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** The interval with this name, or null. */
 export function parseInterval(name: string): Interval | null {
   return intervals.find((interval) => interval === name) ?? null;
 }

@@ -8,7 +8,6 @@ import { newestGate } from './schedule.ts';
 /** `ran`: a run is made for the interval. The others are only recorded. */
 export type TickFate = PlannedFate | 'superseded';
 
-/** The fate of a tick by the schedule alone. */
 export type PlannedFate = 'ran' | 'outside_window' | 'paused';
 
 export interface Tick {
@@ -51,7 +50,6 @@ export function newestDue(schedule: Schedule, now: Instant): Instant | null {
   }
 }
 
-/** Ticks that are looked at together. */
 const planned = 1_000;
 
 /** Ticks of an export that has no past: only the newest one that is due runs. */

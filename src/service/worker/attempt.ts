@@ -50,7 +50,6 @@ import { openChain } from '../use-cases/transformations/open-chain.ts';
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
 
-/** How often an attempt looks whether a step takes long. */
 const lookEveryMs = 10_000;
 
 /** What an attempt needs, in the worker's process or in one of its own. */
@@ -63,7 +62,6 @@ export interface AttemptOptions {
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
-/** What a run brings to its claim. */
 export interface Admitted {
   readonly ticket: Ticket;
   /** What was found before the run was claimed; null: it settles within its attempt. */
@@ -273,7 +271,6 @@ function checkMemory({ connectors, memoryBytes }: AttemptOptions, run: ClaimedRu
   );
 }
 
-/** What a claimed run exports, of what its claim has read. */
 async function makeJob(
   { context, connectors }: AttemptOptions,
   run: ClaimedRun,

@@ -27,7 +27,6 @@ import {
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { ExecutorOptions } from './options.ts';
 
-/** Uploads per question to our database. */
 const batch = 500;
 
 /**
@@ -201,10 +200,8 @@ const teamPatienceMs = 30_000;
 /** Teams per sweep; as many as may be served at a time. */
 const teamsPerSweep = 16;
 
-/** Places of one team per sweep. */
 const placesPerTeam = 20;
 
-/** What the sweep needs to collect what runs have left. */
 export interface SweepOptions
   extends Pick<ExecutorOptions, 'context' | 'connectors' | 'onSweepError' | 'stopping'> {
   readonly guard: WorkGuard;

@@ -12,13 +12,11 @@ import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import type { Source } from '../../rows/sources/source.ts';
 import type { DescribedPlace } from '../use-cases/tenants/offboard.ts';
 
-/** An export's destination as stored in our tables. */
 export interface ExportDestination extends DestinationOwner {
   readonly exportId: string;
   readonly destination: StoredDestination;
 }
 
-/** The connectors, joined by the composition root. */
 export interface Connectors {
   /** Decrypts the secrets and opens the destination. @param isTried if it is known to fail, no request is repeated */
   openDestination(
@@ -32,9 +30,7 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
-  /** Reads delivered files. */
   readonly readRows: ReadRows;
-  /** Makes delivered files again without some of their rows. */
   readonly withoutRows: WithoutRows;
   /** Whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;

@@ -13,14 +13,10 @@ import type { ChildProgram } from './run-alone.ts';
 import type { LeaseKeeper } from './run-ports.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
 
-/** Options of the worker for its runs and sweeps. */
 export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
-  /** The worker's name in the lease. */
   readonly workerId: string;
-  /** Aborted when the worker shuts down. */
   readonly stopping: AbortSignal;
-  /** For runs that get a process of their own. */
   readonly program: ChildProgram;
   readonly onSweepError: (error: unknown) => void;
   readonly onLookBackError: (error: unknown, item: LookBack) => void;
@@ -32,12 +28,10 @@ export interface StatementParts {
   readonly checkers: readonly (readonly [name: string, bytes: Buffer])[];
 }
 
-/** What the jobs of a worker need. */
 export interface HandlerOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions & { readonly guard: WorkGuard };
   readonly admission: Admission;
-  /** Settles the interval of a run before it is claimed. */
   readonly waits: { settle(runId: string, needs: RunNeeds): Promise<Readiness> };
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly previewRows: SampleOptions['previewRows'];
@@ -50,7 +44,6 @@ export interface HandlerOptions {
   readonly verify: (job: VerifyJob) => Promise<void>;
 }
 
-/** What a worker reports, to its log and its metrics. */
 export interface WorkerReports {
   attemptEnded(report: AttemptReport, seconds: number): void;
   /** A small run threw: its job has ended before. */
@@ -69,8 +62,6 @@ export type Readiness = { readonly settlement: Settlement | null } | null;
 
 /** What looks for more work when a run has ended. */
 export interface NextRuns {
-  /** Makes the next runs of a backfill. */
   advance(backfillId: string): Promise<void>;
-  /** Enqueues the runs that may begin. */
   dispatch(): Promise<void>;
 }

@@ -26,10 +26,8 @@ import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { SweepOptions } from './collect-uploads.ts';
 import type { StatementParts } from './options.ts';
 
-/** What the sweep needs to make and put statements. */
 export type StatementOptions = SweepOptions & StatementParts;
 
-/** Statements of one export in one sweep. */
 const maxPuts = 100;
 
 /** Statements that a restored database lacks. */
@@ -39,7 +37,6 @@ const maxForeign = 10_000;
 const maxBytes = 64 * 1024 ** 2;
 const heldBytes = 16 * 1024 ** 2;
 
-/** An open place of an export's statements. */
 interface Place {
   readonly exportId: string;
   readonly name: string;
@@ -151,7 +148,6 @@ async function advance(
   return true;
 }
 
-/** Puts the public keys and the checkers, if they have changed. */
 async function putBeside({ context, checkers }: StatementOptions, place: Place): Promise<void> {
   const files = [['keys.json', await readPublicKeys(context.db)] as const, ...checkers];
   for (const [name, bytes] of files) {

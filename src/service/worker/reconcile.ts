@@ -30,7 +30,6 @@ import type { StatementOptions } from './put-statements.ts';
 /** Objects below the place of an export that are compared. The next statement goes on after them. */
 const mostObjects = 10_000;
 
-/** Keys that a statement names of each kind. */
 const mostNamed = 100;
 
 /** They have no canonical bytes. */
@@ -178,7 +177,6 @@ interface Search {
   readonly signal: AbortSignal;
 }
 
-/** Objects that no record of ours explains. */
 async function findStrays(
   search: Search,
   place: StatementPlace,

@@ -16,7 +16,6 @@ import { readNow } from '../../state/store/intervals/ticks.ts';
 import type { Context } from '../use-cases/context.ts';
 import { readSigner } from '../use-cases/installation/signing.ts';
 
-/** The current commit of an interval, from our tables. */
 interface Current extends IntervalPlace {
   /** The export's table, which may need files of before; null or absent: it has none. */
   readonly table?: ExportTable | null;

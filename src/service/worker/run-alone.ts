@@ -67,18 +67,15 @@ const lookEveryMs = 250;
 const stopMs = 30_000;
 const farewellMs = 5_000;
 
-/** Signals that a process causes itself. */
 const crashSignals = new Set('SIGABRT SIGSEGV SIGBUS SIGILL SIGFPE SIGTRAP SIGSYS'.split(' '));
 /** The shell's number for SIGABRT; Node exits with it on some systems. */
 const abortedCode = 134;
 
 /** A program that does one job in a process of its own, by `serveJob`. */
 interface JobProgram {
-  /** The file of the program. */
   readonly entry: string;
   /** What the program needs to open its connections and connectors. Passed unchanged. */
   readonly setup: unknown;
-  /** The limit of the whole process. */
   readonly memoryMib: number;
 }
 
@@ -188,7 +185,6 @@ type FromChild<Report> =
   | { readonly kind: 'alive' }
   | { readonly kind: 'ended'; readonly report: Report };
 
-/** How often such a process reports that its event loop is alive. */
 const aliveEveryMs = 1_000;
 
 /** Lets one run at a time have a process of its own, for its memory. Another one is not claimed: it would hold a slot. */

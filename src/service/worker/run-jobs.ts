@@ -37,7 +37,6 @@ import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts
 import { StepWatch } from './step-watch.ts';
 import { createSweep } from './sweep.ts';
 
-/** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { producer, executor, admission, reports } = options;
   const { context, statements } = executor;
@@ -256,7 +255,6 @@ interface WaitOptions {
   readonly leaseMs: number;
   /** @throws SluiceError if there is no such model */
   readonly sourceOf: (model: string) => Source;
-  /** Aborted when the worker shuts down. */
   readonly stopping: AbortSignal;
   readonly onError: (error: unknown) => void;
 }

@@ -64,7 +64,6 @@ export class RunLog {
     return written;
   }
 
-  /** Writes what is left. */
   async close(): Promise<void> {
     await this.flush();
     this.#stopTimer();

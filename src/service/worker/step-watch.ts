@@ -4,7 +4,6 @@ import { describeStep, type RunStep, type StepNow } from '../../foundation/domai
 const rowSteps: ReadonlySet<RunStep> = new Set<RunStep>(['first_row', 'read', 'write']);
 /** Unless the other one takes half a minute by itself. */
 const aloneMs = 30_000;
-/** When the log of a run says that a step takes long. */
 const saidAfterMs = [1, 5, 30, 120, 480].map((minutes) => minutes * 60_000);
 
 /** Watches which step an attempt is in, and since when, by the monotonic clock. */

@@ -35,7 +35,6 @@ import { removeFiles } from './remove-files.ts';
 import { sampleJobs } from './run-sample-jobs.ts';
 import { skipWhileBusy } from './shared-work.ts';
 
-/** Snapshots that one sweep begins to remove at most. */
 const expiringPerSweep = 100;
 
 /** Sweeps between two looks that read all exports: one minute. */
@@ -125,7 +124,6 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
 interface OffboardOptions {
   readonly context: Context;
   readonly executor: Pick<ExecutorOptions, 'connectors' | 'stopping'>;
-  /** Called once for each that is completed. */
   readonly onOffboarded: (offboardingId: string) => void;
   readonly onOffboardingError: (error: unknown) => void;
 }
@@ -133,7 +131,6 @@ interface OffboardOptions {
 /** How long one sweep goes on with it. The next sweep continues. */
 const sliceMs = 20_000;
 
-/** Goes on with the deletion of organizations and projects. */
 async function offboardTenants({
   context: { db },
   executor: { connectors, stopping },
@@ -181,7 +178,6 @@ async function remove(
   }
 }
 
-/** For the lists of one team in one sweep. */
 const listPatienceMs = 20_000;
 
 /** Makes the statements that are due, and puts those that wait: of each team for itself, so no store delays others. */

@@ -5,7 +5,6 @@ import type { Sql } from '../../state/store/database/database.ts';
 import { keepStoreTraits, type TriedPlace } from '../../state/store/files/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
-/** What a probe needs of the attempt that makes it. */
 interface ProbingAttempt {
   readonly journal: UploadJournal;
   readonly log: Pick<RunLog, 'add'>;

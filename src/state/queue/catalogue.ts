@@ -12,7 +12,6 @@ export const queueNames = {
 
 export type QueueName = (typeof queueNames)[keyof typeof queueNames];
 
-/** One kind of job. */
 export interface Job<Data> {
   readonly queue: QueueName;
   /** Checks what the queue delivers. @throws if it is not the data of this job */
@@ -33,7 +32,6 @@ function idIn(data: unknown, name: string): string {
 
 const { control, runs, smallRuns, verify } = queueNames;
 
-/** A run to execute. */
 interface RunData {
   readonly runId: string;
 }
@@ -50,13 +48,11 @@ const runsOf = (data: unknown): { readonly runs: readonly RunData[] } => {
 const catalogue = {
   /** Decides due ticks, then dispatches runs. They are due at whole seconds of our database, which may be a little behind. */
   tick: { queue: control, parse: noData, everyMs: 1_000, afterMs: 50 },
-  /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },
   'execute-run': { queue: runs, parse: runOf },
   'execute-small-run': { queue: smallRuns, parse: runOf },
   /** Runs that begin together, so that they share statements. */
   'execute-small-runs': { queue: smallRuns, parse: runsOf },
-  /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,
     parse: (data: unknown) => ({ backfillId: idIn(data, 'backfillId') }),
@@ -68,7 +64,6 @@ const catalogue = {
   },
   /** Cleans up expired leases and abandoned uploads, and advances backfills. */
   sweep: { queue: control, parse: noData, everyMs: 5_000 },
-  /** Deletes what is older than its retention. */
   'apply-retention': { queue: control, parse: noData, everyMs: 3_600_000 },
 };
 
@@ -83,7 +78,6 @@ export type JobHandlers = {
   readonly [Name in JobName]: (data: JobData[Name]) => Promise<void>;
 };
 
-/** Every job, by name. */
 export const jobs: { readonly [Name in JobName]: Job<JobData[Name]> } = catalogue;
 
 export function isJobName(name: string): name is JobName {

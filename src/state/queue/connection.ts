@@ -12,7 +12,6 @@ import {
   RestingWorker,
 } from './redis.ts';
 
-/** Which service carries the queues. */
 export type QueueBackend =
   | { readonly kind: 'redis'; readonly address: RedisAddress }
   | { readonly kind: 'postgres'; readonly pool: Pool };

@@ -10,9 +10,7 @@ import {
 import { type QueueConnection, within } from './connection.ts';
 
 export interface ConsumerOptions {
-  /** Runs executed at a time. */
   readonly runConcurrency: number;
-  /** True if jobs of small runs are taken. */
   readonly takesSmallRuns: boolean;
   readonly onError: (error: Error) => void;
   readonly onJobFailed: (name: string, error: Error) => void;
@@ -26,10 +24,8 @@ export interface Consumer {
 /** The number of jobs of small runs that a worker takes at a time. While it has no slot for them, others may take the rest. */
 const smallRunJobs = 1;
 
-/** Time limit for the queue to close. */
 const goodbyeMs = 2_000;
 
-/** Takes jobs from all queues. */
 export function openConsumer(
   connection: QueueConnection,
   handlers: JobHandlers,

@@ -6,14 +6,12 @@ import type { FastifyPluginCallback } from 'fastify';
 import type { RunStatus } from '../../foundation/domain/run.ts';
 import { idsIn, type Producer } from './producer.ts';
 
-/** The facts of a run that the dashboard shows. */
 export interface RunOfJob {
   readonly id: string;
   /** `Acme · Orders · 00:25` */
   readonly name: string;
   readonly status: string;
   readonly error: string | null;
-  /** Its page. */
   readonly link: string;
 }
 
@@ -42,7 +40,6 @@ export function createDashboard(
 
 const failures: ReadonlySet<string> = new Set<RunStatus>(['Failed', 'FailedRetryable']);
 
-/** Runs that the name of a job lists. */
 const named = 3;
 
 type Link = ReturnType<NonNullable<BullMQAdapter['externalJobUrl']>>;

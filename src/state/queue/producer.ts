@@ -9,7 +9,6 @@ import {
 } from './catalogue.ts';
 import { type QueueConnection, within } from './connection.ts';
 
-/** A run to enqueue. */
 export interface QueuedEntry {
   readonly runId: string;
   /** The queue holds it at most once while it waits; null if the caller enqueues it once only. */
@@ -18,7 +17,6 @@ export interface QueuedEntry {
   readonly small?: boolean;
 }
 
-/** Enqueues jobs for the workers. */
 export interface Producer {
   /** @throws if the queue does not accept the job within a second */
   add<Name extends JobName>(name: Name, data: JobData[Name]): Promise<void>;

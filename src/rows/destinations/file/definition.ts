@@ -34,7 +34,6 @@ export const fileDefinition = defineDestination({
     openFileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
 });
 
-/** Puts the directory into the project's own folder. */
 function enclose(config: DestinationConfig, projectId: number): DestinationConfig {
   const { directory } = config;
   const folder = String(projectId);
@@ -43,7 +42,6 @@ function enclose(config: DestinationConfig, projectId: number): DestinationConfi
   return isInside ? config : { ...config, directory: `${folder}/${directory}` };
 }
 
-/** Maximum bytes of a name on the usual file systems. */
 const maxNameBytes = 255;
 
 /** A store takes longer names than a file system. */

@@ -204,7 +204,6 @@ async function* walk(folder: string, at: string, prefix: string): AsyncGenerator
   }
 }
 
-/** Says whether a folder can hold keys with the prefix. */
 function overlaps(folder: string, prefix: string): boolean {
   return folder.startsWith(prefix) || prefix.startsWith(folder);
 }

@@ -26,7 +26,6 @@ export function systemCode(error: unknown): string | null {
   return typeof code === 'string' ? code : null;
 }
 
-/** Runs a file operation so that it fails as SluiceError. */
 export async function withOurErrors<T>(operation: () => Promise<T>): Promise<T> {
   try {
     return await operation();

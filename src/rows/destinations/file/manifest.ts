@@ -67,7 +67,6 @@ function checkLease(lease: PutLease | undefined): void {
   if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
 }
 
-/** Puts a manifest if the one at the key has the tag `expected`. */
 export async function commitManifest(
   folder: string,
   name: string,

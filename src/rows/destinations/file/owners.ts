@@ -19,7 +19,6 @@ export async function noteOwner(
   await writeFile(pathOf(folder, tag), words.join(' '), { mode: 0o644 });
 }
 
-/** @returns null for what is not known */
 export async function readOwner(
   folder: string,
   tag: ManifestTag,

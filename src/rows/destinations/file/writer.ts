@@ -26,7 +26,6 @@ export function hiddenName(upload: UploadRef): string {
 
 type Made = Pick<FileOptions, 'key' | 'owner' | 'run'>;
 
-/** Begins a file as a hidden one. */
 export async function createWriter(
   root: string,
   folders: readonly string[],

@@ -7,7 +7,6 @@ import { printXml, readXml } from './xml.ts';
 /** The longest answers in XML are lists: see `keysPerPage`. */
 export const maxXmlBytes = 1024 * 1024;
 
-/** The parts of a request that say which one it is. */
 interface NamedRequest {
   readonly protocol: string;
   readonly hostname: string;
@@ -68,7 +67,6 @@ export function checkLength(what: string, text: string | undefined): void {
   throw new SluiceError('destination.invalid_answer', detail);
 }
 
-/** The operation that a request asks for. */
 export function nameOf({ method, query = {} }: NamedRequest): string {
   const given = query['x-id'];
   if (typeof given === 'string') return given;

@@ -30,7 +30,6 @@ export interface S3Connection {
   doubt(): void;
   /** Encryption at rest as the config asks for it; null: as the bucket has it. */
   readonly encryption: S3Config['encryption'];
-  /** For each request that creates an object. */
   readonly objectHeaders: Headers;
   /** For a file. A manifest is small and read often, so it has the usual class. */
   readonly fileHeaders: Headers;
@@ -105,7 +104,6 @@ export function connectS3(
   return connection;
 }
 
-/** The tags as the header has them. */
 function tagsOf({ object_tags: tags }: S3Config): string | undefined {
   if (tags === null || tags.length === 0) return undefined;
   return queryString(Object.fromEntries(tags.map(splitTag)));

@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream';
 
-/** The errors of a body that cannot be collected. */
 export interface BodyErrors {
   readonly tooLong: () => Error;
   /** @param bytes that came before `cause` */

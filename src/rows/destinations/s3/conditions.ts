@@ -18,7 +18,6 @@ export function tagInForm(tag: string, form: TagForm): string {
   return form === 'quoted' ? `"${bare}"` : bare;
 }
 
-/** Says whether two tags are the same, quoted or not. */
 export function isSameTag(one: ManifestTag, other: ManifestTag): boolean {
   return one?.replaceAll('"', '') === other?.replaceAll('"', '');
 }

@@ -104,7 +104,6 @@ export class AnsweredError extends Error {
   };
   readonly Region?: string;
   readonly Endpoint?: string;
-  /** S3's name of the request. */
   readonly operation: string | null;
 
   constructor(

@@ -69,12 +69,10 @@ function unreadError(unread: UnreadAnswer): SluiceError {
 
 /** The cause that is kept. The SDK's own error contains the signed request and sockets, which must not get into a log. */
 export class StoreError extends Error {
-  /** HTTP status; undefined if there was no answer. */
   readonly status: number | undefined;
   readonly systemCode: string | undefined;
   /** The store's support asks for it. */
   readonly requestId: string | undefined;
-  /** S3's name of the request. */
   readonly operation: string | null;
 
   constructor(facts: Facts, message: string) {
@@ -87,7 +85,6 @@ export class StoreError extends Error {
   }
 }
 
-/** The code of an error of ours, or null. */
 export function codeOf(error: unknown): ErrorCode | null {
   return error instanceof SluiceError ? error.code : null;
 }
@@ -142,7 +139,6 @@ export function allowedParts(error: SluiceError, number: number): number | null 
 
 /** `name` is the store's code, or the error's own name. */
 interface Facts extends StoreRefusal {
-  /** Node's code of a failed connection. */
   readonly systemCode: string | undefined;
   readonly requestId: string | undefined;
   /** Name and message are the store's words, not those of the SDK. */
@@ -236,7 +232,6 @@ export function isUnreached(error: SluiceError): boolean {
   return isUnavailable && cause instanceof StoreError && cause.status === undefined;
 }
 
-/** Credentials that no message may show. */
 export interface Hidden {
   /** The id of the access key; null: none. Its end is shown. */
   readonly keyId: string | null;

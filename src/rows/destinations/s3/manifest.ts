@@ -8,7 +8,6 @@ import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 import { once, type Put, putSmallObject } from './put-object.ts';
 
-/** A commit needs these besides the connection. */
 interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
@@ -21,7 +20,6 @@ interface CommitOptions {
   readonly signal: AbortSignal;
 }
 
-/** A manifest that is put. */
 interface ManifestPut extends CommitOptions {
   readonly connection: S3Connection;
   readonly key: string;

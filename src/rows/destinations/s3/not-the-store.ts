@@ -6,17 +6,12 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
  * so an attempt that meets them ends at once. Pages of 5xx and 429 are of a store, or a proxy, that is busy: those pass.
  */
 
-/** The parts of an answer that show who gave it. */
 export interface Stranger {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** The beginning of the body. */
   readonly body: string;
-  /** Where the request was sent. */
   readonly hostname: string;
-  /** True if it was sent without TLS. */
   readonly plainHttp: boolean;
-  /** Bytes of the body of the request. */
   readonly sentBytes: number;
 }
 
@@ -31,7 +26,6 @@ export function strangerOf(
   return { status: statusCode, headers, body: start, hostname, plainHttp, sentBytes };
 }
 
-/** The parts of a request that tell its answer from a store's. */
 export interface Asked {
   readonly protocol: string;
   readonly hostname: string;
@@ -52,7 +46,6 @@ export function recogniseStranger(answer: Stranger): string | null {
   return `HTTP ${status} with ${describeBody(answer)}. ${advice?.(answer) ?? usualAdvice}`;
 }
 
-/** The error of `recogniseStranger`. */
 export const notAStore = (detail: string): SluiceError =>
   new SluiceError('destination.not_a_store', detail);
 

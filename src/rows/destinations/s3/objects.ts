@@ -16,7 +16,6 @@ import { childrenOf, textIn } from './xml.ts';
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
 
-/** Maximum pages of a list of objects, each of `keysPerPage`. */
 const maxPages = 20_000;
 
 /** @returns null if there is no such object */
@@ -56,7 +55,6 @@ function getObject(key: string, range?: string): StoreRequest {
   return { method: 'GET', key, query: { 'x-id': 'GetObject' }, headers: { range } };
 }
 
-/** Ends the connection, unless the body was read. */
 function leaveBody(body: Buffer | IncomingMessage): void {
   if (!Buffer.isBuffer(body)) body.destroy();
 }
@@ -64,7 +62,6 @@ function leaveBody(body: Buffer | IncomingMessage): void {
 /** The body of a file may take as long as its minimum speed allows. */
 const neverAborted = new AbortController().signal;
 
-/** @param maxBodyBytes null: the body is a stream */
 function limitBody(send: SendOptions, maxBodyBytes: number | null): SendOptions {
   return { ...send, maxBodyBytes };
 }

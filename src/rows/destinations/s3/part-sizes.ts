@@ -6,19 +6,15 @@ const mebibyte = 1024 ** 2;
 /** A part is held in memory, in one buffer, until it is sent. S3 itself allows 5 GiB. */
 const maxPartBytes = 2048 * mebibyte;
 
-/** The largest size that a file begins with. */
 const maxFirstBytes = 64 * mebibyte;
 
 /** Share of a file's parts that have the first size. Over the others the size doubles ten times. */
 const steadyShare = 0.2;
 const doublings = 10;
 
-/** The parts of one file. */
 export interface PartPlan {
-  /** Bytes of the first part. */
   readonly bytes: number;
   readonly most: number;
-  /** The store takes no parts of different sizes. */
   readonly equal: boolean;
 }
 

@@ -17,14 +17,12 @@ export type Put = { readonly etag: ManifestTag };
 
 export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
-/** When an object may be put. */
 export interface PutTime {
   /** The lease of the run; absent: the put may come at any time. */
   readonly lease?: PutLease | undefined;
   readonly signal: AbortSignal;
 }
 
-/** An object that is sent in one request. */
 export interface WholeObject extends Pick<StoreRequest, 'key' | 'payloadHash'> {
   readonly body: Uint8Array;
   /** Hexadecimal digest of the body, if the caller has it. */
@@ -93,7 +91,6 @@ export function guardedBy(lease: PutLease | undefined) {
   };
 }
 
-/** The form that `Content-MD5` has. */
 export function encodeHex(digest: string): string {
   return Buffer.from(digest, 'hex').toString('base64');
 }
@@ -124,7 +121,6 @@ interface WholeFile extends FileOptions {
   readonly mark: string;
 }
 
-/** When a file is put, and what is known of its store. */
 export interface FilePut {
   readonly lease: PutLease | undefined;
   /** Probes again how the store treats conditional puts, and sets the connection's traits. */

@@ -3,18 +3,13 @@ import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 /** Statuses that send a client elsewhere, whether or not the answer says where. */
 export const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Facts about a refused request. */
 export interface StoreRefusal {
   /** The operation as S3 names it; null if it is not known. */
   readonly operation: string | null;
-  /** The store's code. */
   readonly name: string;
-  /** The store's words. */
   readonly message: string;
   readonly status: number | undefined;
-  /** The region that the store names. */
   readonly region: string | undefined;
-  /** The address that the store names. */
   readonly location: string | undefined;
 }
 
@@ -27,7 +22,6 @@ export interface Verdict {
   readonly advice?: string;
 }
 
-/** The permission that each operation needs, and what it is for. */
 export const permissions: Readonly<Record<string, readonly [permission: string, use: string]>> = {
   PutObject: ['s3:PutObject', 'write files'],
   CreateMultipartUpload: ['s3:PutObject', 'write files'],

@@ -16,7 +16,6 @@ import { notAStore, usualAdvice } from './not-the-store.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
-/** The parts of the SDK's request that are used here. */
 export interface SdkRequest {
   readonly protocol: string;
   readonly hostname: string;
@@ -62,7 +61,6 @@ function streamOf(body: Buffer | IncomingMessage): Readable {
   return Readable.from(body.length === 0 ? [] : [body], { objectMode: false });
 }
 
-/** An answer as the store sent it. */
 export interface SentAnswer {
   readonly statusCode: number;
   readonly reason: string;
@@ -71,7 +69,6 @@ export interface SentAnswer {
   readonly body: Buffer | IncomingMessage;
 }
 
-/** The options of a command that the handler uses. */
 export interface SendOptions {
   readonly abortSignal?: AbortSignal;
   /** Maximum bytes of the body; default: enough for XML. Null: it is a stream, which the caller must read or leave. */
@@ -244,7 +241,6 @@ function abortError(signal: AbortSignal | undefined): Error {
   return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
 }
 
-/** The parts of a request that say where it went. */
 interface Sent {
   readonly protocol: string;
   readonly hostname: string;

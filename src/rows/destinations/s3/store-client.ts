@@ -32,7 +32,6 @@ export interface StoreRequest {
   readonly payloadHash?: string;
 }
 
-/** A successful answer. */
 export interface StoreAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** A stream if the request was sent with `maxBodyBytes` null. */
@@ -49,7 +48,6 @@ export interface StoreClient {
 
 export interface StoreClientOptions {
   readonly bucket: string;
-  /** Headers of each request. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
   /** Settings of the SDK's client, which finds credentials. */
   readonly sdk: S3ClientConfig & {
@@ -170,10 +168,8 @@ export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
   return document ? textsBelow(document) : new Map();
 }
 
-/** Where the objects of a bucket are. */
 interface Place {
   readonly url: URL;
-  /** The path of an object, as it is sent and signed. */
   readonly pathOf: (key: string) => string;
   readonly signer: SignatureV4;
 }

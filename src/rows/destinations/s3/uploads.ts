@@ -33,14 +33,12 @@ import { childrenOf, escapeXml } from './xml.ts';
  * not a digest, and equal bytes have equal ETags.)
  */
 
-/** A part that the store has. */
 export interface UploadPart {
   readonly number: number;
   readonly bytes: number;
   readonly tag: string;
 }
 
-/** An upload that was begun. */
 export interface BegunUpload {
   readonly upload: UploadRef;
   /** True if its parts have a CRC32. Only if the store said so: some refuse it, and some drop parts that have one. */
@@ -127,7 +125,6 @@ export function signsParts(connection: S3Connection, checksums: boolean): boolea
   return !(connection.secure && checksums);
 }
 
-/** The checksums of a part that is sent once. */
 export function openDigest(connection: S3Connection, checksums: boolean): PartDigest {
   const sha256 = signsParts(connection, checksums);
   return new PartDigest({ crc32: checksums, sha256, md5: !checksums });
@@ -163,7 +160,6 @@ export async function abortUpload(
   }
 }
 
-/** The first parts of an upload. */
 function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortSignal) {
   const query = { uploadId: splitId(upload)[1], 'x-id': 'ListParts' };
   return readList(connection, query, signal, upload.key);
@@ -178,7 +174,6 @@ async function isUnknown(
   return await listPartsOf(connection, upload, signal).then(() => false, saysUnknown);
 }
 
-/** The ETag within a part's tag. */
 export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
@@ -190,7 +185,6 @@ function saysUnknown(error: unknown): boolean {
   return cause instanceof StoreError && cause.name === 'NoSuchKey';
 }
 
-/** The request that makes an upload's object of its parts. */
 export function completion(
   upload: UploadRef,
   parts: readonly UploadPart[],
@@ -217,7 +211,6 @@ function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
 }
 
-/** An upload that is to be completed. */
 interface WholeUpload extends CompleteOptions {
   readonly connection: S3Connection;
   readonly upload: UploadRef;

@@ -69,7 +69,6 @@ class S3Writer implements FileWriter {
   #partBytes = 0;
   #filled = 0;
   #digest: PartDigest | null = null;
-  /** The checksums of a file that is put at once. */
   #sums: PartSums | null = null;
   readonly #mark = randomUUID();
   #nextNumber = 1;
@@ -78,7 +77,6 @@ class S3Writer implements FileWriter {
   #aborted = false;
   /** The upload may be replacing an object that readers know: at some stores an abort now destroys both. */
   #mayBeReplaced = false;
-  /** True if the tag of the first part is its MD5. */
   #isDigest = false;
   #result: { readonly etag: string } | null = null;
 
@@ -169,7 +167,6 @@ class S3Writer implements FileWriter {
     return learned !== null;
   }
 
-  /** Sends the whole file, which is smaller than a part. */
   async #put({ lease }: CompleteOptions): Promise<string> {
     const { probe } = this.#writing;
     if (!probe) throw new SluiceError('internal.unexpected', 'the file has no upload');

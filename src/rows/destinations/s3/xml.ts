@@ -124,7 +124,6 @@ const unstorable = /[\0\p{Cs}]/u;
 /** Keys may have control characters, which XML has as references only. */
 const mustEscape = /[&<]|[^\P{Cc}\t\n]/gu;
 
-/** For the text of an element. */
 export function escapeXml(text: string): string {
   return text.replace(mustEscape, (c) => escapes[c] ?? `&#${c.charCodeAt(0)};`);
 }
@@ -143,7 +142,6 @@ export function textsBelow(root: XmlElement): ReadonlyMap<string, string> {
   return texts;
 }
 
-/** The children of one name. */
 export const childrenOf = ({ children }: XmlElement, name: string): readonly XmlElement[] =>
   children.filter((child) => child.name === name);
 
