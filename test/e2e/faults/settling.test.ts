@@ -33,7 +33,8 @@ beforeAll(async () => {
   installation = await startInstallation({
     workers: 1,
     databaseUrl: postgres.url,
-    env: { SETTLE_TIMEOUT_SECONDS: '20' },
+    // A busy machine must not take a run away: it would count as another attempt.
+    env: { SETTLE_TIMEOUT_SECONDS: '20', LEASE_SECONDS: '30' },
   });
   team = installation.tenant.projectIds[0];
 });
