@@ -71,7 +71,6 @@ const exportRoutes: readonly ((api: Api, family: Family, deps: Deps) => void)[] 
 /** A tenth of the time, once 10 seconds are used up. */
 const usualShare = { savedMs: 10_000, savedPerSecondMs: 100 };
 
-/** Builds the HTTP interface, ready to listen or to inject requests. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: the order of the hooks is what it does
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));

@@ -52,10 +52,7 @@ export function CursorPageOf<T extends TSchema>(item: Named<T>) {
 const defaultLimit = 100;
 const maxLimit = 1_000;
 
-interface AskedPage {
-  readonly limit?: number | undefined;
-  readonly offset?: number | undefined;
-}
+type AskedPage = Partial<Record<'limit' | 'offset', number | undefined>>;
 
 /** The page of a request; a limit over 1000 becomes 1000. */
 export function pageOf({ limit = defaultLimit, offset = 0 }: AskedPage): PageRequest {
@@ -94,7 +91,6 @@ function linkTo(request: Request, changes: Readonly<Record<string, string>>): st
   return `${request.linkBase}${path}?${query}`;
 }
 
-/** A bound of a list, from text that the schema has validated. */
 export function timeBound(text: string | undefined): TimeBound | null {
   if (text === undefined) return null;
   const spanBack = parseSpanBack(text);
@@ -155,7 +151,6 @@ function decode(cursor: string): unknown {
   }
 }
 
-/** The envelope of a cursor list. Its links keep the caller's other filters. */
 export async function cursorEnvelope<T, View>(
   request: Request & { readonly query: { readonly cursor?: string } },
   ordering: string,

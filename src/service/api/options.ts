@@ -91,7 +91,6 @@ export interface ApiOptions {
     readonly extension: string;
     readonly compressions: Readonly<Record<string, { readonly suffix: string } | undefined>>;
   }[];
-  /** True if some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];

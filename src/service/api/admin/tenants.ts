@@ -1,8 +1,8 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
-import { notFound, orNotFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { orNotFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
-import { findApiKey, listApiKeys } from '../../../state/store/tenants/api-keys.ts';
+import { listApiKeys } from '../../../state/store/tenants/api-keys.ts';
 import {
   findOrganization,
   findProject,
@@ -275,7 +275,6 @@ export function keyRoutes(api: Api): void {
     async (request, reply) => {
       const { db } = request.context;
       const { overlap_seconds: overlap = 3_600 } = request.body;
-      if (!(await findApiKey(db, request.params.key_id))) throw notFound();
       const key = await rotateKey(db, request.params.key_id, overlap, callerOf(request).id);
       reply.code(201);
       return issuedView(key);

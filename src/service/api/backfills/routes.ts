@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { invalid, notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { invalid, orNotFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   ceilInstant,
@@ -47,13 +47,11 @@ const runNowSummary =
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   const { read, write } = exportOperations(family);
-  const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {
+  const backfillOf = async (request: Request) => {
     const { id } = request.params as { id: string };
-    const backfill = isUuid(id)
-      ? await findBackfill(request.context.db, batchExportOf(request).id, id)
-      : null;
-    if (!backfill) throw notFound();
-    return backfill;
+    const { db } = request.context;
+    const { id: exportId } = batchExportOf(request);
+    return orNotFound(isUuid(id) ? await findBackfill(db, exportId, id) : null);
   };
 
   api.post(

@@ -75,7 +75,6 @@ export const BackfillBody = Type.Object({
 });
 export type BackfillBody = Static<typeof BackfillBody>;
 
-/** The rows that would go if the files of one interval, or of all, were made again. */
 const goingRows = {
   delivered_rows: Int('Rows in the current files, rejected ones included.'),
   rows_now: IntOrNull(

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { invalid, notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { invalid, orNotFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { findBatchExport } from '../../../state/store/exports/exports.ts';
 import { listProjects, type Reach } from '../../../state/store/tenants/tenants.ts';
@@ -12,10 +12,10 @@ import { isUuid } from '../validation/validator.ts';
 export function loadBatchExport(parameter: string) {
   return async (request: Request): Promise<void> => {
     const id = (request.params as Record<string, string>)[parameter] ?? '';
-    const batchExport = isUuid(id)
-      ? await findBatchExport(request.context.db, reachOf(request), id)
-      : null;
-    if (!batchExport) throw notFound();
+    const { db } = request.context;
+    const batchExport = orNotFound(
+      isUuid(id) ? await findBatchExport(db, reachOf(request), id) : null,
+    );
     request.batchExport = batchExport;
     if (isOperatorsLook(request)) {
       const actor = { ...actorOf(request), organizationId: reachOf(request).organizationId };

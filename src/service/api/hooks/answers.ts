@@ -8,7 +8,6 @@ import { ApiError } from '../errors.ts';
 import type { ApiOptions } from '../options.ts';
 import { acceptedCodings, namesTag } from './pages.ts';
 
-/** Sets the security and cache headers of every answer, and the request id that the log uses. */
 export function sendHeaders(api: Api): void {
   api.addHook('onRequest', async (request, reply) => {
     reply.headers({

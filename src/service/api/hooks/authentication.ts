@@ -138,7 +138,6 @@ export class FailedKeys {
   }
 }
 
-/** Adds the newest entry, and forgets the oldest if there are too many. */
 function remember<V>(map: Map<string, V>, key: string, value: V): void {
   map.delete(key);
   map.set(key, value);
@@ -165,7 +164,6 @@ export function requireKeys(api: Api, check: KeyCheck): void {
   });
 }
 
-/** Refuses requests that the key does not allow, and sets the reach of the others. */
 export function requireAccess(api: Api, db: Sql): void {
   api.addHook('onRequest', async (request) => {
     const { scope, otherScope, operatorsMay } = request.routeOptions.config;

@@ -145,15 +145,13 @@ function refuseFields({ body }: Request): void {
   throw new Refusal({ code: 'invalid_input', detail, attr: name });
 }
 
-/** Letters of a parameter's name for each one that may be wrong. */
-const lettersPerMistake = 3;
 /** Parameters that a warning names, and letters of each name. */
 const [shownParameters, shownLetters] = [10, 100];
 
 function warnOfParameters({ query }: Request, reply: Reply, known: ReadonlySet<string>): void {
   const unknown = Object.keys(query as object).filter((name) => !known.has(name));
   const warnings = unknown.slice(0, shownParameters).map((name) => {
-    const nearest = nearestName(name.slice(0, shownLetters), [...known], lettersPerMistake);
+    const nearest = nearestName(name.slice(0, shownLetters), [...known], 3);
     const meant = nearest === null ? '' : ` Did you mean ${nearest}?`;
     return `The query parameter ${name.slice(0, shownLetters)} is unknown and was ignored.${meant}`;
   });

@@ -30,7 +30,6 @@ export function honourIdempotencyKeys(api: Api): void {
   });
 }
 
-/** Says whether an operation is one whose effect an Idempotency-Key makes happen once. */
 export function takesIdempotencyKey({
   config,
   method,

@@ -6,7 +6,6 @@ import type { FastifyPluginCallback } from 'fastify';
 import type { Api, Reply, Request } from '../api.ts';
 import { type OperatorAccess, requireOperator } from './operators.ts';
 
-/** A file that the build wrote: all its readers share its bytes. */
 interface BuiltFile {
   readonly type: string;
   readonly etag: string;
@@ -83,7 +82,6 @@ function send({ headers }: Request, reply: Reply, file: BuiltFile): Reply {
   return reply.header('content-encoding', best.coding).send(best.bytes);
 }
 
-/** Says whether an If-None-Match names the tag: the client has this answer. */
 export function namesTag(header: string | undefined, etag: string): boolean {
   const bare = (tag: string) => tag.trim().replace(/^W\//, '');
   return header?.split(',').map(bare).includes(bare(etag)) ?? false;

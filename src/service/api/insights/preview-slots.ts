@@ -8,10 +8,8 @@ export interface TimeShare {
 }
 
 export interface PreviewLimits extends TimeShare {
-  /** Maximum previews at a time, per organization and in all. */
   readonly perTenant: number;
   readonly inAll: number;
-  /** Maximum requests that wait for a slot, per organization and in all. */
   readonly waitingPerTenant: number;
   readonly waitingInAll: number;
 }

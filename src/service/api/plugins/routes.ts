@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
 import {
   changePlugin,
   findPlugins,
@@ -22,12 +22,9 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
   const pluginOf = async (request: Request) => {
     const id = idOf(request);
     const { organizationId } = reachOf(request);
-    const shownPlugin =
-      id === null
-        ? undefined
-        : (await findPlugins(request.context.db, organizationId, [id])).get(id);
-    if (!shownPlugin) throw notFound();
-    return shownPlugin;
+    const { db } = request.context;
+    const plugins = id === null ? null : await findPlugins(db, organizationId, [id]);
+    return orNotFound(plugins?.get(id ?? 0));
   };
   /** Before the body is read. */
   const onRequest = async (request: Request) => {

@@ -3,8 +3,6 @@ import { nearestName } from '../../../foundation/domain/nearest-name.ts';
 import type { Problem, ProblemCode } from '../../../foundation/domain/problem.ts';
 import { remedyOfStruck } from '../../../foundation/domain/struck.ts';
 
-/** One of three letters of a field's name may be wrong, as in `event` or `evnts`. */
-const lettersPerMistake = 3;
 export const mostProblems = 100;
 
 /** Turns schema errors into problems with the contract's codes, one per field. */
@@ -67,7 +65,7 @@ function unknownField({ parentSchema }: ErrorObject, name: string): string {
   const struck = remedyOfStruck(name);
   if (struck !== undefined) return struck;
   const propertyNames = Object.keys(parentSchema?.properties ?? {});
-  const nearest = nearestName(name, propertyNames, lettersPerMistake);
+  const nearest = nearestName(name, propertyNames, 3);
   return `This field is unknown. ${nearest === null ? 'Remove it.' : `Did you mean ${nearest}? Otherwise remove it.`}`;
 }
 

@@ -55,8 +55,6 @@ export const namesModelOrExport = { 'x-names-model': 'unless saved' };
 
 /** Names that a message lists; `/api/capabilities` lists all. */
 const listedNames = 50;
-/** One of three letters may be wrong. */
-const lettersPerMistake = 3;
 
 /**
  * Makes schemas with `namesModel` check the name against the models of this installation. A body without a name gets the default
@@ -75,7 +73,7 @@ export function knowModels(ajv: Ajv, models: readonly string[]): void {
     }
     // The property has a type of its own.
     if (typeof model !== 'string' || modelNames.has(model)) return null;
-    const nearest = nearestName(model, models, lettersPerMistake);
+    const nearest = nearestName(model, models, 3);
     const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
     return { code: 'invalid_choice', detail: `Must be one of ${choice}.${hint}` };
   };
