@@ -11,27 +11,23 @@ import type {
   TimeBound,
 } from '../../state/store/database/lists.ts';
 import type { Request } from './api.ts';
-import { type Named, Nullable, Ref, Text } from './shapes.ts';
+import { type Named, Nullable, OptionalInt, Ref, Text } from './shapes.ts';
 import { isUuid } from './validation/validator.ts';
 
 export const PageQuery = {
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      description: 'Number of results per page; 100, at most 1000. A page also ends before 1 MiB.',
-    }),
-  ),
+  limit: OptionalInt({
+    minimum: 1,
+    description: 'Number of results per page; 100, at most 1000. A page also ends before 1 MiB.',
+  }),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'Index of the first result.' })),
 };
 
 export const CursorQuery = {
   cursor: Type.Optional(Text('The pagination cursor.')),
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      description: 'Number of results per page; 100, at most 1000. A page also ends before 1 MiB.',
-    }),
-  ),
+  limit: OptionalInt({
+    minimum: 1,
+    description: 'Number of results per page; 100, at most 1000. A page also ends before 1 MiB.',
+  }),
 };
 
 const links = {

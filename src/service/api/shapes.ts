@@ -1,4 +1,11 @@
-import { type Static, type TProperties, type TSchema, Type } from 'typebox';
+import {
+  type Static,
+  type TNumberOptions,
+  type TProperties,
+  type TSchema,
+  type TStringOptions,
+  Type,
+} from 'typebox';
 import { type DataInterval, toTimestamp } from '../../foundation/domain/time.ts';
 
 /** `schema` or null, as one schema with two types: faster to serialise than a union. */
@@ -18,6 +25,8 @@ export const Text = (description: string) => Type.String({ description });
 export const TextOrNull = (description: string) => Nullable(Text(description));
 export const Int = (description: string) => Type.Integer({ description });
 export const IntOrNull = (description: string) => Nullable(Int(description));
+export const OptionalText = (options: TStringOptions) => Type.Optional(Type.String(options));
+export const OptionalInt = (options: TNumberOptions) => Type.Optional(Type.Integer(options));
 export const Flag = (description: string) => Type.Boolean({ description });
 export const UuidOrNull = (description: string) =>
   Nullable(Type.String({ format: 'uuid', description }));
@@ -46,6 +55,8 @@ export function Resource<Fields extends TProperties>(
 
 export const Part = <Fields extends TProperties>(description: string, fields: Fields) =>
   Type.Object(fields, { description });
+export const PartOrNull = <Fields extends TProperties>(description: string, fields: Fields) =>
+  Nullable(Part(description, fields));
 
 export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });

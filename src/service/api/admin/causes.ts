@@ -14,6 +14,7 @@ import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { operatorOperation } from '../operations.ts';
 import {
   Nullable,
+  OptionalText,
   Ref,
   Resource,
   Text,
@@ -83,14 +84,12 @@ export const ActedOnExport = Resource('ActedOnExport', null, {
 });
 
 const search = {
-  search: Type.Optional(
-    Type.String({
-      pattern: '\\S',
-      maxLength: 400,
-      description:
-        'A customer: part of the name of an organization or a project, its id, or a tenant key. Or the id of an export.',
-    }),
-  ),
+  search: OptionalText({
+    pattern: '\\S',
+    maxLength: 400,
+    description:
+      'A customer: part of the name of an organization or a project, its id, or a tenant key. Or the id of an export.',
+  }),
   turn: Type.Optional(Turn),
 };
 const OfExport = Type.Object({ export_id: Type.String({ format: 'uuid' }) });
@@ -129,9 +128,7 @@ export function causeRoutes(api: Api): void {
       querystring: Type.Object({
         ...PageQuery,
         ...search,
-        cause_id: Type.Optional(
-          Type.String({ pattern: '\\S', description: 'Only the exports of this cause.' }),
-        ),
+        cause_id: OptionalText({ pattern: '\\S', description: 'Only the exports of this cause.' }),
         health: Type.Optional(
           Type.Array(Type.Enum([...exportHealths]), { description: 'May be repeated.' }),
         ),

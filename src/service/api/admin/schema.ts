@@ -4,6 +4,7 @@ import {
   Int,
   Nullable,
   named,
+  OptionalInt,
   Resource,
   Text,
   TextOrNull,
@@ -107,13 +108,11 @@ export const CreateOperatorKey = Type.Object(
 );
 export const RotateKey = Type.Object(
   {
-    overlap_seconds: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: 31_536_000,
-        description: 'How long both keys are valid. Default 3600.',
-      }),
-    ),
+    overlap_seconds: OptionalInt({
+      minimum: 0,
+      maximum: 31_536_000,
+      description: 'How long both keys are valid. Default 3600.',
+    }),
   },
   strict,
 );

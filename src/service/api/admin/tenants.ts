@@ -32,7 +32,7 @@ import { only } from '../errors.ts';
 import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { operatorOperation } from '../operations.ts';
 import type { ApiOptions } from '../options.ts';
-import { Ref } from '../shapes.ts';
+import { OptionalText, Ref } from '../shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import {
   ApiKey,
@@ -52,9 +52,11 @@ const OfOrganization = Type.Object({ organization_id: Type.String({ format: 'uui
 const OfProject = Type.Object({ project_id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) });
 const OfKey = Type.Object({ key_id: Type.String({ format: 'uuid' }) });
 
-export const Search = Type.Optional(
-  Type.String({ pattern: '\\S', maxLength: 400, description: 'Part of the name, or the id.' }),
-);
+export const Search = OptionalText({
+  pattern: '\\S',
+  maxLength: 400,
+  description: 'Part of the name, or the id.',
+});
 
 const read = <P extends object>(name: string, summary: string, parts: P) =>
   operatorOperation('operator:read', name, summary, parts);

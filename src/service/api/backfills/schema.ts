@@ -7,6 +7,7 @@ import {
   IntOrNull,
   MissingRows,
   Nullable,
+  OptionalInt,
   Resource,
   TextOrNull,
   Time,
@@ -69,9 +70,7 @@ export const BackfillBody = Type.Object({
       }),
     ),
   ),
-  concurrency: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
-  ),
+  concurrency: OptionalInt({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
 });
 export type BackfillBody = Static<typeof BackfillBody>;
 

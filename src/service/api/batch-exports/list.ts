@@ -4,7 +4,7 @@ import type { ExportSearch, ExportSortKey } from '../../../state/store/exports/e
 import type { HealthCounts } from '../../../state/store/exports/export-states.ts';
 import { PageQuery } from '../lists.ts';
 import { BatchExportRun } from '../runs/schema.ts';
-import { named, Ref, Resource } from '../shapes.ts';
+import { named, OptionalText, Ref, Resource } from '../shapes.ts';
 import { BatchExport } from './schema.ts';
 
 export const ExportListQuery = Type.Object({
@@ -12,12 +12,10 @@ export const ExportListQuery = Type.Object({
   health: Type.Optional(
     Type.Array(Type.Enum([...exportHealths]), { description: 'May be repeated.' }),
   ),
-  search: Type.Optional(
-    Type.String({
-      maxLength: 400,
-      description: 'Part of the name, or the whole id; case does not matter.',
-    }),
-  ),
+  search: OptionalText({
+    maxLength: 400,
+    description: 'Part of the name, or the whole id; case does not matter.',
+  }),
   ordering: Type.Optional(
     Type.Enum(
       ['created_at', '-created_at', 'name', '-name', 'health', '-health', 'last_run', '-last_run'],

@@ -21,6 +21,8 @@ import {
   Int,
   IntOrNull,
   Nullable,
+  OptionalText,
+  PartOrNull,
   Ref,
   Resource,
   Text,
@@ -34,19 +36,15 @@ const Value = { type: ['string', 'number', 'boolean', 'null'], maxLength: 1_000 
 
 const shape = Type.Object({
   key: Type.String({ minLength: 1, maxLength: 400, description: 'The name of the property.' }),
-  operator: Type.Optional(
-    Type.String({
-      maxLength: 100,
-      description:
-        'exact (default), is_not, icontains, not_icontains, is_set, is_not_set, gt, gte, lt, lte, in or not_in. Numbers are compared with JSON numbers only.',
-    }),
-  ),
-  type: Type.Optional(
-    Type.String({
-      maxLength: 100,
-      description: 'event (default) or person: whose property it is.',
-    }),
-  ),
+  operator: OptionalText({
+    maxLength: 100,
+    description:
+      'exact (default), is_not, icontains, not_icontains, is_set, is_not_set, gt, gte, lt, lte, in or not_in. Numbers are compared with JSON numbers only.',
+  }),
+  type: OptionalText({
+    maxLength: 100,
+    description: 'event (default) or person: whose property it is.',
+  }),
   value: Type.Optional(
     Type.Unsafe<Filter['value']>({
       type: [...Value.type, 'array'],
@@ -143,23 +141,18 @@ const NullableTurn = Type.Unsafe<Turn | null>({
     'Who can end it. ours: the operator of Sluice. source: the owner of the source database. customer: the owner of the export.',
 });
 
-export const Healing = Nullable(
-  Type.Object(
-    {
-      intervals: Int('At most 1000 are counted.'),
-      since: { ...Time, description: 'When the run of the oldest ended without success.' },
-      until: { ...Time, description: 'Sluice tries until then: heal_for_hours after since.' },
-      code: TextOrNull('The error; null if nothing is known to hold them up now.'),
-      turn: NullableTurn,
-      next_probe_at: TimeOrNull(
-        'The next attempt at the cause. Null: the intervals run as soon as there is room, or, if a person paused the export, once it is unpaused.',
-      ),
-    },
-    {
-      description:
-        'Intervals without data that Sluice exports by itself once the cause is over; null if there is none.',
-    },
-  ),
+export const Healing = PartOrNull(
+  'Intervals without data that Sluice exports by itself once the cause is over; null if there is none.',
+  {
+    intervals: Int('At most 1000 are counted.'),
+    since: { ...Time, description: 'When the run of the oldest ended without success.' },
+    until: { ...Time, description: 'Sluice tries until then: heal_for_hours after since.' },
+    code: TextOrNull('The error; null if nothing is known to hold them up now.'),
+    turn: NullableTurn,
+    next_probe_at: TimeOrNull(
+      'The next attempt at the cause. Null: the intervals run as soon as there is room, or, if a person paused the export, once it is unpaused.',
+    ),
+  },
 );
 
 export const BatchExport = Resource(
@@ -213,27 +206,23 @@ export const BatchExport = Resource(
     health_reason: TextOrNull(
       'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
     ),
-    late_rows_added: Nullable(
-      Type.Object(
-        {
-          rows: Type.Integer(),
-          at: Time,
-          data_interval_start: Time,
-          data_interval_end: Time,
-        },
-        {
-          description:
-            'The newest rows that came late and that a look-back has added; null if it added none.',
-        },
-      ),
+    late_rows_added: PartOrNull(
+      'The newest rows that came late and that a look-back has added; null if it added none.',
+      {
+        rows: Type.Integer(),
+        at: Time,
+        data_interval_start: Time,
+        data_interval_end: Time,
+      },
     ),
     failure_streak: Int(
       'Runs of the schedule that ended as Failed since the last success. After 10, Sluice pauses the export.',
     ),
     last_success_at: Nullable(Time),
-    backfill_id: Type.Optional(
-      Type.String({ format: 'uuid', description: 'Only if this request started a backfill.' }),
-    ),
+    backfill_id: OptionalText({
+      format: 'uuid',
+      description: 'Only if this request started a backfill.',
+    }),
     backfill_total_runs: Type.Optional(
       Int(
         'Number of runs of the backfill that this request started. 0 means that there was nothing to export and the backfill has ended.',

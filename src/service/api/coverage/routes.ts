@@ -27,11 +27,11 @@ import { exportOperations, type Family } from '../operations.ts';
 import { Element } from '../runs/schema.ts';
 import { elementView } from '../runs/view.ts';
 import {
-  Bounds,
   boundsView,
   Int,
   IntOrNull,
   Nullable,
+  PartOrNull,
   Ref,
   Resource,
   Text,
@@ -73,19 +73,14 @@ const Coverage = Resource('Coverage', 'The state of every data interval.', {
   from: TimeOrNull('Null if the range has no complete interval.'),
   to: Nullable(Time),
   high_water_mark: Nullable(Time),
-  blocker: Nullable(
-    Type.Object(
-      {
-        ...CoverageRange.properties,
-        healing: Int(
-          'How many of its intervals Sluice exports by itself once their cause is over. What is in the state failed can heal too.',
-        ),
-      },
-      {
-        description:
-          'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
-      },
-    ),
+  blocker: PartOrNull(
+    'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
+    {
+      ...CoverageRange.properties,
+      healing: Int(
+        'How many of its intervals Sluice exports by itself once their cause is over. What is in the state failed can heal too.',
+      ),
+    },
   ),
   healing: Healing,
   late_rows_wait: Type.Array(
@@ -104,16 +99,12 @@ const Coverage = Resource('Coverage', 'The state of every data interval.', {
         snapshot_at: TimeOrNull(
           'By the clock of the source. Null if keep_snapshots has removed it.',
         ),
-        element: Nullable(
-          Type.Object(Element, { description: 'Null: a snapshot, which has all rows.' }),
-        ),
+        element: PartOrNull('Null: a snapshot, which has all rows.', Element),
         followed_by: IntOrNull('The next element; null: it is the newest.'),
-        superseded: Nullable(
-          Type.Object(
-            { ...Bounds, intervals: Type.Integer() },
-            { description: 'The intervals before it that were never made; null: none.' },
-          ),
-        ),
+        superseded: PartOrNull('The intervals before it that were never made; null: none.', {
+          ...Bounds,
+          intervals: Type.Integer(),
+        }),
       }),
       {
         description: `Of the modes snapshot and changes: the newest ${maxElements} that the range has, newest first. Null: mode append.`,

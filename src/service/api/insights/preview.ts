@@ -28,7 +28,7 @@ import { permissionDenied } from '../errors.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { sendText, untilClosed } from '../replies.ts';
-import { Flag, Nullable, Ref } from '../shapes.ts';
+import { Flag, Nullable, OptionalInt, OptionalText, Ref } from '../shapes.ts';
 import { readConfig } from '../transformations/input.ts';
 import { namesModelOrExport } from '../validation/validator.ts';
 import { Row, RowPreview } from './routes.ts';
@@ -37,9 +37,10 @@ import { bodyWith, checkColumns, ignoredField } from './unsaved.ts';
 const maxRows = 100;
 
 const trialFields = {
-  id: Type.Optional(
-    Type.String({ format: 'uuid', description: 'A saved export. Other fields are changes of it.' }),
-  ),
+  id: OptionalText({
+    format: 'uuid',
+    description: 'A saved export. Other fields are changes of it.',
+  }),
   configs: Type.Optional(
     Type.Array(
       Type.Object({
@@ -66,13 +67,11 @@ const trialFields = {
         'Rows to use in place of those of the source: columns by name. No query and no event filter applies to them.',
     }),
   ),
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: maxRows,
-      description: 'Rows of the source. Default: 100.',
-    }),
-  ),
+  limit: OptionalInt({
+    minimum: 1,
+    maximum: maxRows,
+    description: 'Rows of the source. Default: 100.',
+  }),
   trace: Type.Optional(Flag('Show what each step does to each row, also to dropped ones.')),
 };
 

@@ -9,18 +9,16 @@ import {
 } from '../../../state/store/tenants/offboardings.ts';
 import { offboardTenant } from '../../use-cases/tenants/offboard.ts';
 import { type Api, callerOf } from '../api.ts';
-import { Text } from '../shapes.ts';
+import { OptionalInt, Text } from '../shapes.ts';
 
 const CreateOffboarding = Type.Object(
   {
     organization_id: Type.String({ format: 'uuid', description: 'The organization.' }),
-    project_id: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 2_147_483_647,
-        description: 'Only this project of the organization; absent: the whole organization.',
-      }),
-    ),
+    project_id: OptionalInt({
+      minimum: 1,
+      maximum: 2_147_483_647,
+      description: 'Only this project of the organization; absent: the whole organization.',
+    }),
     confirm_name: Text('The name of what is deleted: of the project if one is named.'),
   },
   { additionalProperties: false },

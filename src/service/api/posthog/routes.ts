@@ -8,7 +8,7 @@ import type { DestinationTest } from '../insights/routes.ts';
 import { destinationTestRoutes } from '../insights/unsaved.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Nullable, TextOrNull, Time, TimeOrNull } from '../shapes.ts';
+import { Nullable, OptionalInt, TextOrNull, Time, TimeOrNull } from '../shapes.ts';
 import { otherTypes, posthogTag } from './names.ts';
 
 /** A destination has one step: what Sluice tries needs the answers of what it tried before. */
@@ -29,9 +29,7 @@ const Step = Type.Object({
   ),
 });
 
-const StepNumber = Type.Optional(
-  Type.Integer({ minimum: 0, maximum: 0, description: 'There is one step, 0.' }),
-);
+const StepNumber = OptionalInt({ minimum: 0, maximum: 0, description: 'There is one step, 0.' });
 
 const Bound = Type.Optional(
   TimeOrNull(

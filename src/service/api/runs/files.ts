@@ -25,12 +25,12 @@ import { untilClosed } from '../replies.ts';
 import {
   Flag,
   Int,
-  Nullable,
+  OptionalInt,
   Part,
+  PartOrNull,
   Resource,
   Text,
   TextOrNull,
-  Time,
   UuidOrNull,
 } from '../shapes.ts';
 
@@ -51,12 +51,11 @@ type RunFile = Static<typeof RunFile>;
 
 export const RunFilePage = Type.Object({
   ...OffsetPageOf(RunFile).properties,
-  manifest: Nullable(
-    Type.Object(
-      { key: Type.String(), uri: Uri, generation: Type.Integer() },
-      { description: 'The manifest that names the files; null if there is none.' },
-    ),
-  ),
+  manifest: PartOrNull('The manifest that names the files; null if there is none.', {
+    key: Type.String(),
+    uri: Uri,
+    generation: Type.Integer(),
+  }),
   current_run: UuidOrNull(
     'The run of the newest commit of the interval. It lists all current files. An earlier run lists those of its files that are still current: a run that adds late rows keeps them, and a run of the whole interval replaces them. Null if the interval is not exported.',
   ),
@@ -122,14 +121,12 @@ export const LinkBody = Type.Object({
     description:
       'The key of a file of the run, or of its manifest, as the list of its files has it.',
   }),
-  expires_in_seconds: Type.Optional(
-    Type.Integer({
-      minimum: 10,
-      maximum: 3_600,
-      default: usualSeconds,
-      description: 'How long the link is valid.',
-    }),
-  ),
+  expires_in_seconds: OptionalInt({
+    minimum: 10,
+    maximum: 3_600,
+    default: usualSeconds,
+    description: 'How long the link is valid.',
+  }),
 });
 type LinkBody = Static<typeof LinkBody>;
 

@@ -26,7 +26,7 @@ import {
 import { compressed, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { untilClosed } from '../replies.ts';
-import { Ref, Resource, Time, UuidOrNull } from '../shapes.ts';
+import { OptionalText, Ref, Resource, Time, UuidOrNull } from '../shapes.ts';
 import {
   FileLinkView,
   LinkBody,
@@ -57,9 +57,10 @@ const LogListQuery = Type.Object({
   level_filter: Levels,
   after: TimeOrSpan('At or after'),
   before: TimeOrSpan('At or before'),
-  search: Type.Optional(
-    Type.String({ maxLength: 400, description: 'Part of the message; case does not matter.' }),
-  ),
+  search: OptionalText({
+    maxLength: 400,
+    description: 'Part of the message; case does not matter.',
+  }),
 });
 type LogListQuery = Static<typeof LogListQuery>;
 

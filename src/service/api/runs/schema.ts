@@ -8,6 +8,8 @@ import {
   IntOrNull,
   MissingRows,
   Nullable,
+  OptionalText,
+  PartOrNull,
   Resource,
   Text,
   TextOrNull,
@@ -57,21 +59,16 @@ export const BatchExportRun = Resource('BatchExportRun', 'The work for one data 
         'The sessions and prepared transactions of the source that may still add rows to the interval, while the run waits for them. Empty if they are not known yet; null if the run does not wait.',
     }),
   ),
-  step: Nullable(
-    Type.Object(
-      {
-        name: Type.Enum([...runSteps]),
-        since: Time,
-        is_long: Flag(
-          'True after a minute, and three times as long as a usual run of the export takes.',
-        ),
-        text: Text('`reading from the source for 7 min, the first row has not come; usually 2 s`'),
-      },
-      {
-        description:
-          'What the attempt in progress is doing, and since when. Null without one, and in its first seconds.',
-      },
-    ),
+  step: PartOrNull(
+    'What the attempt in progress is doing, and since when. Null without one, and in its first seconds.',
+    {
+      name: Type.Enum([...runSteps]),
+      since: Time,
+      is_long: Flag(
+        'True after a minute, and three times as long as a usual run of the export takes.',
+      ),
+      text: Text('`reading from the source for 7 min, the first row has not come; usually 2 s`'),
+    },
   ),
   bytes_exported: Type.Integer(),
   files: Type.Integer(),
@@ -87,11 +84,9 @@ export const BatchExportRun = Resource('BatchExportRun', 'The work for one data 
       'True once no open transaction can add rows to the interval; null until the run completes.',
     ),
   ),
-  element: Nullable(
-    Type.Object(Element, {
-      description:
-        'Of mode changes: what the run has delivered. Null before that, and of other modes.',
-    }),
+  element: PartOrNull(
+    'Of mode changes: what the run has delivered. Null before that, and of other modes.',
+    Element,
   ),
   steps: Nullable(
     Type.Array(
@@ -119,12 +114,10 @@ export const RetryBody = Type.Object({ missing_rows: Type.Optional(MissingRows) 
 
 /** A bound of a list: ISO 8601, or a span back from now. */
 export const TimeOrSpan = (about: string) =>
-  Type.Optional(
-    Type.String({
-      format: 'time-or-span',
-      description: `${about}: ISO 8601, or back from now: \`-2h\`, \`-7d\`, \`-4w\`, \`-3m\`, \`-1y\`.`,
-    }),
-  );
+  OptionalText({
+    format: 'time-or-span',
+    description: `${about}: ISO 8601, or back from now: \`-2h\`, \`-7d\`, \`-4w\`, \`-3m\`, \`-1y\`.`,
+  });
 
 export const RunListQuery = Type.Object({
   ...CursorQuery,

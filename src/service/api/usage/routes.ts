@@ -7,17 +7,15 @@ import { type Api, type Reply, type Request, reachOf } from '../api.ts';
 import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { exportOperations, type Family, operatorOperation } from '../operations.ts';
 import { sendText } from '../replies.ts';
-import { Resource, Text, TimeOrNull } from '../shapes.ts';
+import { OptionalText, Resource, Text, TimeOrNull } from '../shapes.ts';
 
 export const MonthQuery = {
   ...PageQuery,
-  month: Type.Optional(
-    Type.String({
-      pattern: '^[1-9]\\d{3}-(0[1-9]|1[0-2])$',
-      description:
-        'Such as `2024-03`: intervals that begin in this month, in UTC. Default: the present month.',
-    }),
-  ),
+  month: OptionalText({
+    pattern: '^[1-9]\\d{3}-(0[1-9]|1[0-2])$',
+    description:
+      'Such as `2024-03`: intervals that begin in this month, in UTC. Default: the present month.',
+  }),
   format: Type.Optional(
     Type.Enum(['json', 'csv'], {
       default: 'json',
