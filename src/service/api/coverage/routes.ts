@@ -27,6 +27,7 @@ import { exportOperations, type Family } from '../operations.ts';
 import { Element } from '../runs/schema.ts';
 import { elementView } from '../runs/view.ts';
 import {
+  Bounds,
   boundsView,
   Int,
   IntOrNull,

@@ -31,6 +31,7 @@ import {
   Resource,
   Text,
   TextOrNull,
+  Time,
   UuidOrNull,
 } from '../shapes.ts';
 
