@@ -4,13 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { withClient } from '../support/drop-database.ts';
+import { plainColumn } from '../support/plain-model.ts';
 import {
   type SourceCase,
   type SourceServer,
   caseRequest,
   openSourceCase,
   outcomeOf,
-  plainColumn,
   relation,
   useSourceCase,
 } from '../support/source-cases.ts';

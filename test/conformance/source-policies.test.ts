@@ -4,13 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { planModels } from '../../src/rows/sources/index.ts';
-import {
-  caseModel,
-  caseRequest,
-  plainColumn,
-  relation,
-  useSourceCase,
-} from '../support/source-cases.ts';
+import { plainColumn } from '../support/plain-model.ts';
+import { caseModel, caseRequest, relation, useSourceCase } from '../support/source-cases.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
 
 const never = new AbortController().signal;

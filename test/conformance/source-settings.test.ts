@@ -3,12 +3,8 @@
 import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../src/rows/sources/postgres/session-settings.ts';
-import {
-  caseRequest,
-  plainColumn,
-  startSourceServer,
-  useSourceCase,
-} from '../support/source-cases.ts';
+import { plainColumn } from '../support/plain-model.ts';
+import { caseRequest, startSourceServer, useSourceCase } from '../support/source-cases.ts';
 import { findOpenSettings } from '../support/server-settings.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';

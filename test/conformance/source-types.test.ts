@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'vitest';
 import { boundaryAtOrBefore, nextBoundary } from '../../src/service/scheduling/boundary.ts';
 import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
-import { caseRequest, plainColumn, relation, useSourceCase } from '../support/source-cases.ts';
+import { plainColumn } from '../support/plain-model.ts';
+import { caseRequest, relation, useSourceCase } from '../support/source-cases.ts';
 
 const never = new AbortController().signal;
 const typed = relation('typed');

@@ -3,13 +3,8 @@
 import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import type { Source } from '../../src/rows/sources/source.ts';
-import {
-  caseRequest,
-  plainColumn,
-  readHour,
-  relation,
-  useSourceCase,
-} from '../support/source-cases.ts';
+import { plainColumn } from '../support/plain-model.ts';
+import { caseRequest, readHour, relation, useSourceCase } from '../support/source-cases.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;

@@ -9,26 +9,12 @@ import { createEmptyDatabase } from '../support/database.ts';
 import { useStage } from '../support/use-stage.ts';
 import { folderOfTest } from '../support/own-folder.ts';
 import { asRole } from '../support/template-database.ts';
+import { plainColumn, plainModel } from '../support/plain-model.ts';
 
 /** As a role that reads, and sees all sessions. */
 let readerUrl: string;
 
-const column = (name: string, sourceType: string, expression: string | null = null) => ({
-  name,
-  expression,
-  sourceType,
-  json: false,
-});
-
-const good: Model = {
-  name: 'things',
-  relation: { schema: 'public', name: 'things' },
-  tenantColumn: 'team',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [column('id', 'bigint'), column('at', 'timestamp with time zone')],
-};
+const good = plainModel('things', { id: 'bigint', at: 'timestamp with time zone' });
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
@@ -60,7 +46,10 @@ const check = (changes: Partial<Model>, url = readerUrl) =>
 
 it('finds nothing wrong with a good model, and says how its rows are found', async () => {
   expect(await check({})).toEqual({ findings: [], plan: ['Index Scan using things_team_at'] });
-  const columns = [column('price', 'public.amount'), column('exact', 'numeric', 'price * 2')];
+  const columns = [
+    plainColumn('price', 'public.amount'),
+    plainColumn('exact', 'numeric', 'price * 2'),
+  ];
   expect((await check({ columns: [...good.columns, ...columns] })).findings).toEqual([]);
 });
 
@@ -73,15 +62,19 @@ it.each<[string, Partial<Model>, RegExp]>([
   ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr\. Correct/],
   [
     'type',
-    { columns: [column('id', 'integer')] },
+    { columns: [plainColumn('id', 'integer')] },
     /^column id is bigint in the database, but integer in the model things\. Correct type/,
   ],
   [
     'type by its name',
-    { columns: [column('id', 'big int')] },
+    { columns: [plainColumn('id', 'big int')] },
     /^column id is \w+ in the database, but big int in the model/,
   ],
-  ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
+  [
+    'expression',
+    { columns: [plainColumn('x', 'text', 'nothing + 1')] },
+    /column "nothing" does not/,
+  ],
   [
     'project',
     { tenantColumn: 'owner' },

@@ -1,5 +1,4 @@
 import { afterEach, beforeAll, expect, it } from 'vitest';
-import type { Model } from '../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import type { EarlierExport, Source, SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase, untilWritersEnded } from '../support/database.ts';
@@ -13,18 +12,9 @@ import {
 import { columnBytes, createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
 import { useStage } from '../support/use-stage.ts';
+import { plainModel } from '../support/plain-model.ts';
 
 const signal = new AbortController().signal;
-
-const modelOf = (name: string): Model => ({
-  name,
-  relation: { schema: 'public', name },
-  tenantColumn: 'team',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
-});
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
@@ -58,7 +48,7 @@ it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came
   await database.sql`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`;
   const source = createPostgresSource({
     connectionString: database.url,
-    plan: planModels([modelOf(name)]),
+    plan: planModels([plainModel(name)]),
   });
   const request = {
     ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
@@ -97,7 +87,7 @@ it('rows of an attached partition are found though their writer is older than th
     insert into spread_old values (1, 1, '2024-03-01T00:30:00Z')`;
   const source = createPostgresSource({
     connectionString: database.url,
-    plan: planModels([modelOf('spread')]),
+    plan: planModels([plainModel('spread')]),
   });
   const request = {
     ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
@@ -114,7 +104,7 @@ it('a label of an enum that is renamed makes no row late', async () => {
     create type kind as enum ('new', 'old');
     create table labelled (id kind, team int, at timestamptz);
     insert into labelled values ('new', 1, '2024-03-01T00:30:00Z'), ('old', 1, '2024-03-01T00:30:00Z')`;
-  const model = modelOf('labelled');
+  const model = plainModel('labelled');
   const columns = model.columns.map((column) => ({ ...column, sourceType: 'kind' }));
   const source = createPostgresSource({
     connectionString: database.url,
@@ -136,17 +126,8 @@ it('keys that the query does not select are read all the same, and no encoder se
   await database.sql`
     create table pairs (id int, part numeric, note text, team int, at timestamptz);
     insert into pairs select n, n / 3.0, 'note ' || n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 700) n`;
-  const column = (name: string, sourceType: string) => ({
-    name,
-    expression: null,
-    sourceType,
-    json: false,
-  });
-  const model: Model = {
-    ...modelOf('pairs'),
-    keyColumns: ['part', 'id'],
-    columns: [column('id', 'integer'), column('note', 'text')],
-  };
+  const types = { id: 'integer', note: 'text' };
+  const model = plainModel('pairs', types, { keyColumns: ['part', 'id'] });
   const source = createPostgresSource({
     connectionString: database.url,
     plan: planModels([model]),

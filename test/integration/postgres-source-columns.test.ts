@@ -10,6 +10,7 @@ import {
   readAll,
 } from '../support/source-tables.ts';
 import { useStage } from '../support/use-stage.ts';
+import { plainModel } from '../support/plain-model.ts';
 
 const day = '2024-03-01T00:00:00Z';
 const hour = eventsRequest(1, day, '2024-03-01T01:00:00Z');
@@ -97,19 +98,8 @@ describe('a value of 60 MB', () => {
 });
 
 describe('rows that share their moment with others', () => {
-  const names = ['account', 'id'];
-  const plan = planModels([
-    {
-      name: 'visits',
-      relation: { schema: 'public', name: 'visits' },
-      tenantColumn: 'team_id',
-      intervalColumn: 'at',
-      keyColumns: ['id'],
-      eventColumn: null,
-      onSchemaChange: 'follow' as const,
-      columns: names.map((name) => ({ name, expression: null, sourceType: '', json: false })),
-    },
-  ]);
+  const about = { tenantColumn: 'team_id', onSchemaChange: 'follow' } as const;
+  const plan = planModels([plainModel('visits', { account: '', id: '' }, about)]);
   const accounts = 'SELECT account FROM visits WHERE account % 3 = 0';
 
   beforeAll(async () => {

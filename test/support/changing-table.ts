@@ -2,36 +2,25 @@ import pg from 'pg';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { triggerStatements } from '../../src/rows/changes/trigger-sql.ts';
 import { withClient } from './drop-database.ts';
+import { plainModel } from './plain-model.ts';
 
 /** The project whose rows are exported. */
 export const tenant = '7';
 
-const column = (name: string, sourceType: string) => ({
-  name,
-  expression: null,
-  sourceType,
-  json: false,
-});
-
 /** A partitioned table whose rows change, move and go. */
 export const changingModel: Model = {
-  name: 'things',
-  relation: { schema: 'public', name: 'things' },
-  tenantColumn: 'team',
+  ...plainModel('things', {
+    id: 'bigint',
+    kind: 'integer',
+    note: 'text',
+    price: 'numeric(10,2)',
+  }),
   intervalColumn: null,
-  keyColumns: ['id'],
-  eventColumn: null,
   changes: {
     versionColumn: 'version',
     setBy: 'database',
     deletes: { kind: 'tombstones', relation: { schema: 'public', name: 'gone' }, days: null },
   },
-  columns: [
-    column('id', 'bigint'),
-    column('kind', 'integer'),
-    column('note', 'text'),
-    column('price', 'numeric(10,2)'),
-  ],
 };
 
 /** The same table. Its deletes are found by comparing keys, once in so many elements. */

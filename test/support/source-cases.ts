@@ -18,6 +18,7 @@ import { startOwnPostgres } from './postgres-server.ts';
 import { eventsRequest, readAll } from './source-tables.ts';
 import { choosePrograms } from './stock-postgres.ts';
 import { asRole } from './template-database.ts';
+import { plainModel } from './plain-model.ts';
 
 /** A server with an empty database, for tests of sources. */
 export interface SourceServer {
@@ -69,20 +70,9 @@ export interface SourceCase {
 /** All rows are in the hour from here on, of project 1. */
 export const caseHour = '2024-03-01T00:00:00Z';
 
-/** The columns of the case's tables unless a case says others. */
-export const plainColumn = (name: string, sourceType: string) => {
-  return { name, expression: null, sourceType, json: sourceType.startsWith('json') };
-};
-
-export const caseModel: Model = {
-  name: 'rows',
-  relation: { schema: 'shop', name: 'base' },
-  tenantColumn: 'team',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [plainColumn('id', 'bigint'), plainColumn('v', 'text')],
-};
+const types = { id: 'bigint', v: 'text' };
+/** The model of the case's tables unless a case says another. */
+export const caseModel = plainModel('rows', types, { relation: { schema: 'shop', name: 'base' } });
 
 export const caseRequest = (more: Partial<SourceRequest> = {}): SourceRequest => {
   return { ...eventsRequest(1, caseHour, '2024-03-01T01:00:00Z'), model: 'rows', ...more };

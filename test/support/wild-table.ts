@@ -4,6 +4,7 @@ import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts'
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import { oddValues } from './odd-values.ts';
 import { readAll } from './source-tables.ts';
+import { plainModel } from './plain-model.ts';
 
 /** A table of `oddValues`: one value in each row, and `more` rows with a value of every column. */
 export async function createWildTable(client: pg.Client, name: string, more = 0): Promise<void> {
@@ -35,20 +36,10 @@ export async function readWildTable(
   url: string,
   name: string,
 ): Promise<{ readonly columns: readonly Column[]; readonly blocks: readonly RowBlock[] }> {
-  const plan = planModels([
-    {
-      name,
-      relation: { schema: 'public', name },
-      tenantColumn: 'team_id',
-      intervalColumn: 'at',
-      keyColumns: ['n'],
-      eventColumn: null,
-      onSchemaChange: 'follow',
-      columns: ['n', ...oddValues.map(({ column }) => column)].map((column) => {
-        return { name: column, expression: null, sourceType: 'unknown', json: false };
-      }),
-    },
-  ]);
+  const names = ['n', ...oddValues.map(({ column }) => column)];
+  const about = { tenantColumn: 'team_id', keyColumns: ['n'], onSchemaChange: 'follow' } as const;
+  const types = Object.fromEntries(names.map((each) => [each, 'unknown']));
+  const plan = planModels([plainModel(name, types, about)]);
   const start = Date.parse('2024-03-01T00:00:00Z');
   const { signal } = new AbortController();
   const snapshot = await createPostgresSource({ connectionString: url, plan }).open(

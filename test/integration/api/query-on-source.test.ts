@@ -11,34 +11,17 @@ import { type ApiClient, createApiClient } from '../../support/api-client.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
+import { plainColumns, plainModel } from '../../support/plain-model.ts';
 
-const columnsOf = (types: Readonly<Record<string, string>>) =>
-  Object.entries(types).map(([name, sourceType]) => ({
-    name,
-    sourceType,
-    expression: null,
-    json: /^json/.test(sourceType),
-  }));
-
-const orders: Model = {
-  name: 'orders',
-  relation: { schema: 'public', name: 'orders' },
-  tenantColumn: 'team_id',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: 'kind',
-  columns: columnsOf({
-    id: 'integer',
-    kind: 'public.mood',
-    word: 'text',
-    note: 'json',
-    total: 'numeric',
-  }),
-};
+const orders = plainModel(
+  'orders',
+  { id: 'integer', kind: 'public.mood', word: 'text', note: 'json', total: 'numeric' },
+  { tenantColumn: 'team_id', eventColumn: 'kind' },
+);
 const models: readonly Model[] = [
   orders,
   { ...orders, name: 'without_events', eventColumn: null },
-  { ...orders, name: 'changed', columns: columnsOf({ id: 'integer', kind: 'text' }) },
+  { ...orders, name: 'changed', columns: plainColumns({ id: 'integer', kind: 'text' }) },
   { ...orders, name: 'unordered', keyColumns: ['note'] },
   { ...orders, name: 'wrong_tenant', tenantColumn: 'owner' },
   { ...orders, name: 'dated', intervalColumn: 'day' },

@@ -24,6 +24,7 @@ import {
 import { choosePrograms } from '../../support/stock-postgres.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { KeyReplay } from '../../../src/rows/pipeline/delivered-keys.ts';
+import { plainColumns } from '../../support/plain-model.ts';
 
 const fates = [
   'recorded',
@@ -295,9 +296,7 @@ describe('keys that are compared', () => {
       ...comparedModel(1),
       relation: { schema: 'public', name: 'odd' },
       keyColumns,
-      columns: Object.entries(types).map(([name, sourceType]) => {
-        return { name, sourceType, expression: null, json: false };
-      }),
+      columns: plainColumns(types),
     };
     for (const config of [
       { file_format: 'JSONLines' },
@@ -326,7 +325,7 @@ describe('keys that are compared', () => {
       'create table moods (id mood primary key, team int, version xid8)',
       ...stampOn('moods'),
     );
-    const columns = [{ name: 'id', sourceType: 'public.mood', expression: null, json: false }];
+    const columns = plainColumns({ id: 'public.mood' });
     const relation = { schema: 'public', name: 'moods' };
     await expect(
       sideOf({ ...comparedModel(1), relation, columns }).attempt('recorded'),

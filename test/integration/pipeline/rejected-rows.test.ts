@@ -20,6 +20,7 @@ import { changingModel, tenant, runSql } from '../../support/changing-table.ts';
 import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { useEach, useStage } from '../../support/use-stage.ts';
+import { plainColumn } from '../../support/plain-model.ts';
 
 const opened = useEach(openedBy.File);
 
@@ -156,9 +157,6 @@ describe('odd tables', () => {
 
   const sql = (...statements: readonly string[]) => runSql(server.adminUrl, ...statements);
 
-  const column = (name: string, sourceType: string) => ({
-    ...{ name, sourceType, expression: null, json: false },
-  });
   const key = (nr: number) => `0000000${nr}-0000-4000-8000-000000000000`;
   const long = 'a_name_of_a_table_that_is_as_long_as_a_name_may_be_for_postgres';
 
@@ -182,7 +180,7 @@ describe('odd tables', () => {
             relation: { schema: 'Odd Shop', name: 'Gone "Orders"' },
           },
         },
-        columns: [column('Id', 'uuid'), column('Wh"at', 'text')],
+        columns: [plainColumn('Id', 'uuid'), plainColumn('Wh"at', 'text')],
       },
       create: `create schema "Odd Shop"; create table "Odd Shop"."Or""ders" ("Te""am" int not null, "Id" uuid primary key, "Wh""at" text)`,
       row: (nr) => `'${key(nr)}', 'row ${nr}'`,
@@ -195,7 +193,11 @@ describe('odd tables', () => {
           ...{ versionColumn: 'version', setBy: 'database' },
           deletes: { kind: 'compare', every: 1 },
         },
-        columns: [column('region', 'text'), column('nr', 'integer'), column('note', 'text')],
+        columns: [
+          plainColumn('region', 'text'),
+          plainColumn('nr', 'integer'),
+          plainColumn('note', 'text'),
+        ],
       },
       create: `create table parted (team int not null, region text, nr int, note text, primary key (region, nr)) partition by list (region);
       create table parted_a partition of parted for values in ('a'); create table parted_b partition of parted for values in ('b')`,
@@ -212,7 +214,7 @@ describe('odd tables', () => {
             relation: { schema: 'public', name: `${long.slice(0, -4)}gone` },
           },
         },
-        columns: [column('id', 'bigint'), column('note', 'text')],
+        columns: [plainColumn('id', 'bigint'), plainColumn('note', 'text')],
       },
       create: `create table ${long} (team int not null, id bigint primary key, note text)`,
       row: (nr) => `${nr}, 'row ${nr}'`,

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../../support/interval-bench.ts';
@@ -9,6 +8,7 @@ import { SpoolFolder } from '../../../src/rows/pipeline/key-spool.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { readSourceKeys } from '../../../src/service/verify/source-keys.ts';
 import { oddValues } from '../../support/odd-values.ts';
+import { plainColumn, plainModel } from '../../support/plain-model.ts';
 
 /** The key of a row can print otherwise although the row was not written: a name in it was changed. */
 
@@ -72,18 +72,7 @@ async function openCase({ types, declared, values, keyColumns }: Case, format: s
   await database.pool.query(`drop schema public cascade; create schema public; ${types};
     create table labelled (id int, kind ${declared}, team int, at timestamptz);
     insert into labelled values (1, '${values[0]}', 1, '2024-03-01T00:30:00Z'), (2, '${values[1]}', 1, '2024-03-01T00:31:00Z')`);
-  const column = (name: string, sourceType: string) => {
-    return { name, sourceType, expression: null, json: false };
-  };
-  const model: Model = {
-    name: 'labelled',
-    relation: { schema: 'public', name: 'labelled' },
-    tenantColumn: 'team',
-    intervalColumn: 'at',
-    keyColumns,
-    eventColumn: null,
-    columns: [column('id', 'integer'), column('kind', declared)],
-  };
+  const model = plainModel('labelled', { id: 'integer', kind: declared }, { keyColumns });
   const source = createPostgresSource({
     connectionString: database.url,
     plan: planModels([model]),
@@ -172,20 +161,11 @@ describe('keys of each type', () => {
     Parquet: { file_format: 'Parquet' },
   };
 
-  const model: Model = {
-    name: 'keyed',
-    relation: { schema: 'public', name: 'keyed' },
-    tenantColumn: 'team',
-    intervalColumn: 'at',
-    keyColumns: types.map(({ column }) => column),
-    eventColumn: null,
-    columns: types.map(({ column, declared }) => ({
-      name: column,
-      sourceType: declared,
-      expression: null,
-      json: false,
-    })),
-  };
+  const keyColumns = types.map(({ column }) => column);
+  const columns = types.map(({ column, declared }) => {
+    return { ...plainColumn(column, declared), json: false };
+  });
+  const model = plainModel('keyed', {}, { keyColumns, columns });
 
   const signal = new AbortController().signal;
 

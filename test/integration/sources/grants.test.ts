@@ -11,6 +11,7 @@ import { createEmptyDatabase, type TestDatabase } from '../../support/database.t
 import { describeError } from '../../../src/foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { asRole } from '../../support/template-database.ts';
+import { plainColumn, plainModel } from '../../support/plain-model.ts';
 
 let database: TestDatabase;
 /** A role that has nothing yet. */
@@ -18,9 +19,6 @@ const role = `Grants "${randomBytes(4).toString('hex')}"`;
 let readerUrl: string;
 
 const tenant = '0f8fad5b-d9cb-469f-a165-70867728950e';
-const column = (name: string, sourceType: string, expression: string | null = null) => {
-  return { name, expression, sourceType, json: false };
-};
 const orders: Model = {
   name: 'orders',
   relation: { schema: 'My Shop', name: 'Order' },
@@ -29,9 +27,9 @@ const orders: Model = {
   keyColumns: ['Id'],
   eventColumn: null,
   columns: [
-    column('Id', 'bigint'),
-    column('createdAt', 'timestamp with time zone'),
-    column('twice', 'numeric', '"net" * 2'),
+    plainColumn('Id', 'bigint'),
+    plainColumn('createdAt', 'timestamp with time zone'),
+    plainColumn('twice', 'numeric', '"net" * 2'),
   ],
 };
 const visits: Model = { ...orders, name: 'visits', relation: { schema: 'web', name: 'visits' } };
@@ -123,26 +121,9 @@ it('the check names every right that is missing at once', async () => {
 });
 
 describe('culprits', () => {
-  const column = (name: string, sourceType: string) => ({
-    name,
-    expression: null,
-    sourceType,
-    json: false,
-  });
-  const modelOf = (name: string, rowSecurity: 'filtered' | null = null): Model => ({
-    name,
-    relation: { schema: 'public', name },
-    tenantColumn: 'team',
-    intervalColumn: 'at',
-    keyColumns: ['id'],
-    eventColumn: null,
-    rowSecurity,
-    columns: [
-      column('id', 'bigint'),
-      column('at', 'timestamp with time zone'),
-      column('note', 'text'),
-    ],
-  });
+  const types = { id: 'bigint', at: 'timestamp with time zone', note: 'text' };
+  const modelOf = (name: string, rowSecurity: 'filtered' | null = null) =>
+    plainModel(name, types, { rowSecurity });
   const at = Date.parse('2024-03-01T10:00:00Z');
   const interval = { start: at, end: at + 3_600_000 };
   const { signal } = new AbortController();

@@ -11,6 +11,7 @@ import { eventsRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 import { asRole } from '../../support/template-database.ts';
+import { plainModel } from '../../support/plain-model.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a policy';
@@ -20,15 +21,8 @@ let url: string;
 let source: Source;
 const owner = `${role}_owner`;
 
-const model: Model = {
-  name: 'orders',
-  relation: { schema: 'public', name: 'My "Orders\'' },
-  tenantColumn: 'team',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
-};
+const relation = { schema: 'public', name: 'My "Orders\'' };
+const model = plainModel('orders', { id: 'integer' }, { relation });
 const table = `"My ""Orders'"`;
 const views = ['plain', 'owned', 'invoked', 'nested', 'kept', 'joined'] as const;
 const viewModel = (name: string): Model => {

@@ -2,7 +2,6 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
-import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
@@ -10,6 +9,7 @@ import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { plainModel } from '../../support/plain-model.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'joint snapshots';
@@ -17,19 +17,8 @@ const role = `joint_${process.pid}`;
 const maxBytes = 512 * 1024;
 const hour = (n: number) => new Date(Date.UTC(2024, 2, 1, n)).toISOString();
 
-const otherModel = (name: string): Model => ({
-  name,
-  relation: { schema: 'public', name },
-  tenantColumn: 'team_id',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [
-    { name: 'id', expression: null, sourceType: 'integer', json: false },
-    { name: 'price', expression: null, sourceType: 'numeric(10,2)', json: false },
-    { name: 'tags', expression: null, sourceType: 'text[]', json: false },
-  ],
-});
+const types = { id: 'integer', price: 'numeric(10,2)', tags: 'text[]' };
+const otherModel = (name: string) => plainModel(name, types, { tenantColumn: 'team_id' });
 let address: string;
 let source: Source;
 

@@ -1,7 +1,6 @@
 /** Tables that are rewritten or replaced at the moment at which their rows are looked for. */
 
 import { afterEach, expect, test } from 'vitest';
-import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
@@ -9,6 +8,7 @@ import { eventsRequest, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { plainModel } from '../../support/plain-model.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a change';
@@ -17,16 +17,7 @@ const rows = 3;
 const database = useStage(createEmptyDatabase);
 afterEach(endSessions);
 
-const modelOf = (name: string): Model => ({
-  name,
-  relation: { schema: 'public', name },
-  tenantColumn: 'team',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  onSchemaChange: 'follow',
-  columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
-});
+const modelOf = (name: string) => plainModel(name, { id: 'integer' }, { onSchemaChange: 'follow' });
 
 const columns = '(id int, team int, at timestamptz)';
 const filled = `select n, 1, timestamptz '2024-03-01T00:30:00Z' from generate_series(1, ${rows}) n`;

@@ -1,7 +1,6 @@
 /** Projects are known to the source by their tenant keys, of any type. */
 
 import { beforeAll, expect, test } from 'vitest';
-import type { Model } from '../../../src/foundation/domain/model.ts';
 import { tenantIdentityOf } from '../../../src/foundation/domain/tenant-key.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { listVerifiedExports } from '../../../src/state/store/intervals/verify-queries.ts';
@@ -9,6 +8,7 @@ import { createProject } from '../../../src/service/use-cases/tenants/change-ten
 import { openRunSide } from '../../support/run-side.ts';
 import { readAll } from '../../support/source-tables.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { plainModel } from '../../support/plain-model.ts';
 
 const never = new AbortController().signal;
 const customers = {
@@ -17,15 +17,7 @@ const customers = {
   bigint: ['9007199254740993', '-5'],
 } as const;
 
-const modelOf = (name: string): Model => ({
-  name,
-  relation: { schema: 'public', name },
-  tenantColumn: 'customer',
-  intervalColumn: 'at',
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [{ name: 'id', expression: null, sourceType: 'bigint', json: false }],
-});
+const modelOf = (name: string) => plainModel(name, { id: 'bigint' }, { tenantColumn: 'customer' });
 const types = Object.keys(customers) as (keyof typeof customers)[];
 const models = types.map((type) => modelOf(`rows_${type}`));
 

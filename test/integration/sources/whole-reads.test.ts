@@ -2,7 +2,6 @@
 
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import pg from 'pg';
-import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import {
   manyRows,
@@ -14,22 +13,12 @@ import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { inTest, useStage } from '../../support/use-stage.ts';
+import { plainModel } from '../../support/plain-model.ts';
 
 const never = new AbortController().signal;
 const hourMs = 3_600_000;
 
-const people: Model = {
-  name: 'people',
-  relation: { schema: 'public', name: 'people' },
-  tenantColumn: 'team',
-  intervalColumn: null,
-  keyColumns: ['id'],
-  eventColumn: null,
-  columns: [
-    { name: 'id', expression: null, sourceType: 'bigint', json: false },
-    { name: 'name', expression: null, sourceType: 'text', json: false },
-  ],
-};
+const people = plainModel('people', { id: 'bigint', name: 'text' }, { intervalColumn: null });
 let source: Source;
 
 const database = useStage(createEmptyDatabase);
