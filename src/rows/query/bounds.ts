@@ -1,5 +1,4 @@
-import type { CastType, Expression } from './expression.ts';
-import { operandsOf } from './expression.ts';
+import { type CastType, type Expression, operandsOf } from './expression.ts';
 import {
   functions,
   type Growth,

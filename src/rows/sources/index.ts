@@ -1,10 +1,8 @@
-export { checkModel, type ModelReport } from './postgres/check-model.ts';
+export { checkModel, findTenant, type ModelReport } from './postgres/check-model.ts';
 export { ConnectionLimit } from './postgres/connection-limit.ts';
 export { type ConnectionRoom, readConnectionRoom } from './postgres/connection-room.ts';
-export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
-export { findTenant } from './postgres/check-model.ts';
+export { countEvents, ensureEventsTable, generateEvents } from './postgres/events-table.ts';
 export { findGrants } from './postgres/grants.ts';
-export { generateEvents } from './postgres/events-table.ts';
 export { planModels } from './postgres/plan.ts';
 export {
   createPostgresSource,

@@ -88,10 +88,6 @@ function sequencePointSql(model: Model, changes: ModelChanges): string {
       : 'true';
   // Of them the operator says when they are deleted.
   const isPruned = deletes.kind === 'tombstones' && deletes.days !== null;
-  const marker = deletes.kind === 'column' ? quoteText(deletes.column) : 'NULL';
-  const typeOf = (column: string) =>
-    `(SELECT pg_catalog.format_type(a.atttypid, NULL) FROM pg_catalog.pg_attribute AS a
-       WHERE a.attrelid = ${relation} AND a.attname = ${column} AND NOT a.attisdropped)`;
   return `WITH RECURSIVE parts (id) AS (
       SELECT ${relation}
       UNION
@@ -140,8 +136,8 @@ function sequencePointSql(model: Model, changes: ModelChanges): string {
       'isPlain', (SELECT pg_catalog.bool_and(plain) FROM tables),
       'isTracked', (SELECT pg_catalog.bool_and(tracked) FROM tables),
       'notesDeletes', (SELECT pg_catalog.bool_and(notes) FROM tables),
-      'versionType', ${typeOf(quoteText(versionColumn))},
-      'markerType', ${typeOf(marker)},
+      'versionType', (SELECT pg_catalog.format_type(a.atttypid, NULL) FROM pg_catalog.pg_attribute AS a
+         WHERE a.attrelid = ${relation} AND a.attname = ${quoteText(versionColumn)} AND NOT a.attisdropped),
       'isStandby', pg_catalog.pg_is_in_recovery(),
       'nowMs', pg_catalog.floor(pg_catalog.extract('epoch', pg_catalog.clock_timestamp()) * 1000),
       'snapshot', pg_catalog.pg_current_snapshot()::pg_catalog.text)::pg_catalog.text AS point`;
@@ -171,7 +167,6 @@ interface PointRow {
   readonly isTracked: boolean | null;
   readonly notesDeletes: boolean | null;
   readonly versionType: string | null;
-  readonly markerType: string | null;
   readonly isStandby: boolean;
   readonly nowMs: number;
   readonly snapshot: string;
