@@ -2,10 +2,8 @@ import { ownStepMib } from '../../rows/transforms/own-steps.ts';
 
 /** Times are of the processor, if the system counts it (Linux). */
 export interface SandboxLimits {
-  /** For one row, with its setup. */
   readonly rowMs: number;
   readonly batchMs: number;
-  /** To read the source and run its first setup. */
   readonly openMs: number;
   /** Memory of the plugin. What its process has besides is not counted. */
   readonly memoryMib: number;

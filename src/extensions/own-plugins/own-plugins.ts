@@ -6,7 +6,6 @@ import { SandboxError, type SandboxLimits } from './limits.ts';
 import { type LogLine, maxChars } from './realm/plugin-log.ts';
 import { describeProblem, findSourceProblems, openSandbox, type Sandbox } from './sandbox.ts';
 
-/** It has ended when the step is closed. */
 export function ownPlugins(limits: Partial<SandboxLimits> = {}): OwnSteps {
   return {
     async inspect(source) {
@@ -103,7 +102,6 @@ const maxLines = 200;
 const mask = '********';
 const levels = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'WARNING' } as const;
 
-/** Bounded, and without the secrets of its config. */
 export class StepLog {
   readonly #facts: StepFacts;
   readonly #secrets: readonly string[];

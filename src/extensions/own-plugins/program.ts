@@ -9,9 +9,7 @@ import { transform } from 'sucrase';
  * build and from TypeScript.
  */
 export interface Programs {
-  /** Starts to serve at once. Needs `require`. */
   readonly child: string;
-  /** A script whose value is the realm's exports. */
   readonly realm: string;
 }
 
@@ -30,7 +28,6 @@ async function make(): Promise<Programs> {
   };
 }
 
-/** With all files of ours that it imports. */
 async function join(entry: string, builtIns = 'require'): Promise<string> {
   const modules = new Map<string, string>();
   const extension = path.extname(fileURLToPath(import.meta.url));

@@ -21,7 +21,6 @@ import type { Change } from './realm/diff.ts';
 import type { LogLine, PluginLog } from './realm/plugin-log.ts';
 
 export interface SandboxOptions {
-  /** JavaScript or TypeScript, one file. */
   readonly source: string;
   /** Complete: checked against the plugin's schema, with its defaults and secrets. */
   readonly config: PluginConfig;
@@ -45,7 +44,6 @@ export interface Sandbox {
   apply(rows: Iterable<KeyedRow>): Promise<StepResults>;
   /** By the kernel too; if not, Node alone confines it. */
   readonly isConfined: boolean;
-  /** It never fails. */
   close(): Promise<void>;
 }
 
@@ -131,7 +129,6 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-/** Each thing that it cannot do here, by name. */
 export async function findSourceProblems(
   source: string,
   limits: SandboxLimits = defaultLimits,
@@ -241,7 +238,6 @@ function readError(given: unknown): PluginRowError {
 const lengthBytes = 4;
 const maxSpareBytes = 1_024 ** 2;
 
-/** A message in the making. Its memory is not used again. */
 class Body extends TextWriter {
   constructor(bytes: number) {
     super(bytes, 0, maxSpareBytes);

@@ -3,7 +3,6 @@ import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 
 export interface DeletedColumns {
   readonly columns: readonly Column[];
-  /** In the model's order. */
   readonly keyIndices: readonly number[];
 }
 

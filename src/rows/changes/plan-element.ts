@@ -13,18 +13,15 @@ export interface RecordedElement {
   readonly element: Element;
   /** The era of our database that recorded it. */
   readonly era: string;
-  /** True if its files are at the present destination. */
   readonly isHere: boolean;
   readonly interval: DataInterval;
 }
 
-/** As far as our database knows it. */
 export interface SequenceState {
   /** Null before the first one. */
   readonly last: RecordedElement | null;
   /** Elements whose commits were begun and never recorded: readers may have applied them. */
   readonly begun: readonly Element[];
-  /** new_base of the export. */
   readonly newBase: number;
   /** Before the first one: the era in which the export was made, and its age in minutes. Missing: this era. */
   readonly made?: { readonly era: string; readonly minutes: number } | null;
@@ -41,7 +38,6 @@ export interface ElementJob {
 export interface PlannedElement {
   readonly element: Omit<Element, 'deletes'>;
   readonly request: ElementRequest;
-  /** All keys that were delivered, to find deletes. */
   readonly compares: boolean;
 }
 
@@ -94,7 +90,6 @@ export function planElement(
   };
 }
 
-/** Besides the model. */
 function definitionOf({ request, chain }: ElementJob): string {
   const { tenantKey, dslQuery, includeEvents, excludeEvents, nested = null } = request;
   const parts = [tenantKey, dslQuery, includeEvents, excludeEvents, nested, chain?.recipe ?? []];
@@ -146,7 +141,6 @@ function highestNumber(job: ElementJob): number {
   return Math.max(...numbers) + (lostMinutes(job) ?? 0) * attemptsPerMinute;
 }
 
-/** Null: nothing is lost. */
 function lostMinutes({ sequence: { last, made }, interval, era }: ElementJob): number | null {
   if (last === null) return made && made.era !== era ? made.minutes : null;
   if (last.era === era) return null;

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { Model } from '../../foundation/domain/model.ts';
 import { quoteName } from '../query/print.ts';
 
-/** For a person to run. */
 export interface TriggerStatement {
   readonly about: string;
   readonly sql: string;

@@ -43,7 +43,6 @@ export interface FileOrigin {
 export interface FormatOptions extends Partial<FormatSettings> {
   /** See FileEncoder's `taken`; null or absent: the file takes every row. */
   readonly maxBytes?: number | null;
-  /** Absent: a file of no export. */
   readonly origin?: FileOrigin;
   /** To read a file that does not name its columns: all of them, in order. */
   readonly schema?: readonly { readonly name: string }[] | undefined;
@@ -65,12 +64,10 @@ export interface CompressionFacts {
 /** The API's choices, the keys' extension, the memory of a run and the reader of `sluice verify` follow from it. */
 export interface EncoderDefinition {
   readonly format: string;
-  /** Without compression suffix: `jsonl`. */
   readonly extension: string;
   readonly contentType: string;
   /** Its compressions by name, besides none, in the order of the API. */
   readonly compressions: Readonly<Record<string, CompressionFacts>>;
-  /** Bytes that an open file may hold. */
   readonly memoryBytes: number;
   open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
   /** The columns of a table of such files, if the format can be one's. */

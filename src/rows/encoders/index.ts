@@ -8,7 +8,6 @@ export { jsonLines } from './jsonlines/definition.ts';
 export { jsonOfField } from './jsonlines/encode.ts';
 export { readRejectedRows } from './jsonlines/read.ts';
 
-/** In the order in which the API names them. */
 export const encoders: readonly EncoderDefinition[] = [jsonLines, csv, parquet];
 
 /** Null for none. Throws TypeError for an unknown one. */

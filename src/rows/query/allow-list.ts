@@ -1,5 +1,3 @@
-/** Parts of SQL that a query may use besides `functions.ts`. */
-
 /** No regular expressions, no powers (`9 ^ 9 ^ 9`), no JSON paths, no text search. */
 export const comparisons: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>=']);
 

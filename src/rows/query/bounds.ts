@@ -32,7 +32,6 @@ import type { Scope } from './translate-column.ts';
 export const maxBytes = 2 ** 20;
 const freeTimes = 4;
 export const maxNeedle = 1_024;
-/** Of a literal that is read as a number. */
 const maxDigits = 1_000;
 /** Maximum steps of one call, and of all calls of a query on one row: about a second. */
 export const maxCallCost = 1e8;
@@ -50,7 +49,6 @@ export interface Limit {
   readonly stored: boolean;
 }
 
-/** By the expressions that they surround. */
 export type Limits = ReadonlyMap<Expression, Limit>;
 
 interface Demand extends Product {

@@ -5,7 +5,6 @@ import type { Output, ParsedQuery } from './parse-query.ts';
 import { quoteName, quoteText } from './print.ts';
 import { conjunction } from './translate.ts';
 
-/** Of `sources/source.ts: ElementRequest`. */
 export interface ElementBounds {
   readonly number: number;
   readonly versionType: 'xid8' | 'timestamp with time zone';

@@ -75,7 +75,6 @@ export interface CastType {
   readonly array: boolean;
 }
 
-/** In the order they are written. */
 export function operandsOf(expression: Expression): readonly Expression[] {
   switch (expression.kind) {
     case 'column':

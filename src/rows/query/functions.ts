@@ -2,7 +2,6 @@ import type { Expression } from './expression.ts';
 import { atMost, constant, fixed, isFixed, numberBytes, plus, type Size, times } from './size.ts';
 import { isKnownZone } from './time-text.ts';
 
-/** In one call that PostgreSQL cannot interrupt. */
 export interface Product {
   readonly left: Size;
   readonly right: Size;
@@ -10,7 +9,6 @@ export interface Product {
   readonly of: 'needle' | 'numbers' | 'elements';
 }
 
-/** Of the result of a call or an operator. */
 export interface Growth {
   readonly size: Size;
   readonly products: readonly Product[];
@@ -172,7 +170,6 @@ export interface AllowedFunction {
   readonly volatility: 'immutable' | 'stable';
   /** The bare name is grammar to the parser, so it is always printed with its schema. */
   readonly reserved: boolean;
-  /** Null if nothing is wrong with the arguments. */
   readonly refuse: ((args: readonly Expression[]) => string | null) | null;
 }
 
@@ -301,7 +298,6 @@ const matchIgnoringCase: GrowthRule = ([left = empty, right = empty]) =>
     needles: [1],
   });
 
-/** One rule for every operator between two operands. */
 export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, GrowthRule>([
   ['=', toFixed],
   ['<>', toFixed],
@@ -341,7 +337,6 @@ const arithmetic: ReadonlySet<string> = new Set(
   '+ - * / % abs ceil ceiling div floor mod round sign trunc to_char'.split(' '),
 );
 
-/** More than `most` digits. */
 export function hasLongNumber(name: string, args: readonly Expression[], most: number): boolean {
   if (!arithmetic.has(name)) return false;
   return args.some((part) => part.kind === 'string' && numberBytes(part.value) > most);

@@ -1,6 +1,5 @@
 import { RefusedPart } from './problem.ts';
 
-/** A tag and its fields, still unknown. */
 export interface TaggedNode {
   readonly tag: string;
   readonly fields: Fields;
@@ -54,7 +53,6 @@ const words: ReadonlyMap<string, string> = new Map([
   ['A_Indices.lidx', 'array slice'],
 ]);
 
-/** Of a node (`Tag`) or one of its fields (`Tag.field`). */
 export function wordsFor(name: string): string {
   return words.get(name) ?? name;
 }
@@ -96,7 +94,6 @@ export function onlyFields(
   }
 }
 
-/** Null for an entry that is no String node. */
 export function namesIn(list: unknown): readonly (string | null)[] {
   return listOf(list).map((entry) => {
     const text = isFields(entry) && isFields(entry.String) ? (entry.String.sval ?? '') : null;
@@ -104,7 +101,6 @@ export function namesIn(list: unknown): readonly (string | null)[] {
   });
 }
 
-/** Null if there is none. */
 export function firstOffset(node: unknown): number | null {
   if (Array.isArray(node)) {
     return node.reduce<number | null>((found, part) => found ?? firstOffset(part), null);

@@ -17,7 +17,6 @@ import { problemAt, type QueryProblem, RefusedPart } from './problem.ts';
 import { checkName, isStar, type Scope } from './translate-column.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
 
-/** The rest of the query is not read. */
 const maxProblems = 100;
 
 export interface Output {
@@ -180,7 +179,6 @@ export function schemaOf(query: ParsedQuery, model: Model): QuerySchema {
   };
 }
 
-/** All of them without a query. */
 export function usedColumns(model: Model, query: ParsedQuery | null): readonly ModelColumn[] {
   if (query === null) return model.columns;
   const used = new Set<string>();

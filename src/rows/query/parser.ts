@@ -28,12 +28,10 @@ export type ParseOutcome =
   | { readonly statements: readonly unknown[]; readonly tokens: Tokens }
   | { readonly problem: QueryProblem };
 
-/** From UTF-8 bytes, as in parse trees. */
 export function positionAt(text: string, offset: number): number {
   return Array.from(Buffer.from(text).subarray(0, Math.max(0, offset)).toString()).length + 1;
 }
 
-/** After checks that protect the parser itself. */
 export function parseSql(text: string): ParseOutcome {
   const problem = checkCharacters(text);
   if (problem) return { problem };
@@ -49,7 +47,6 @@ export function parseSql(text: string): ParseOutcome {
   }
 }
 
-/** Without comments; null if the lexer refuses it. */
 export function tokensOf(text: string): Tokens | null {
   try {
     return scanSync(text).tokens.filter(({ tokenName }) => !tokenName.endsWith('_COMMENT'));

@@ -5,7 +5,6 @@ import { functions } from './functions.ts';
 import { tokensOf } from './parser.ts';
 import { printTimeText } from './time-text.ts';
 
-/** For a server, or in the language of the query. */
 export interface Dialect {
   readonly column: (name: string) => string;
   readonly json: (column: string, path: readonly string[]) => string;
@@ -138,7 +137,6 @@ export function quoteNameIfNeeded(name: string): string {
     : quoteName(name);
 }
 
-/** For normalized text and problems. */
 export const queryDialect: Dialect = {
   column: quoteNameIfNeeded,
   json: (column, path) => [column, ...path].map(quoteNameIfNeeded).join('.'),

@@ -6,7 +6,6 @@ import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
 import { normalizedText, type ParsedQuery, parseQuery } from './parse-query.ts';
 import { conjunction } from './translate.ts';
 
-/** By the type of filter. */
 const columns: Readonly<Record<string, string>> = {
   event: 'properties',
   person: 'person_properties',
@@ -177,7 +176,6 @@ function termOf(filter: PropertyFilter, model: Model) {
   }
 }
 
-/** Joined by AND, each with its text. */
 function termsOf(where: ParsedQuery['where']) {
   if (where === null) return [];
   const isAnd = where.kind === 'logic' && where.operator === 'AND';

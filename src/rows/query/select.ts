@@ -21,12 +21,10 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   readonly sentAs?: 'text';
 }
 
-/** Qualified and quoted. */
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
   return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
 }
 
-/** In the order of the statements below. */
 export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
   return (
     query?.outputs ?? model.columns.map(({ name }) => ({ name, expression: columnNamed(name) }))
@@ -76,7 +74,6 @@ export function copySql(
   return `COPY (${rowsSql(selection, columns, keys)}) TO STDOUT (FORMAT binary)`;
 }
 
-/** In any order, each as `copySql` sends it. */
 export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[]): string {
   const { model, query } = selection;
   const targets = keys.map((key) => keyTarget(model, query, key));
@@ -176,7 +173,6 @@ const jsonTarget =
     return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
 
-/** The query need not select it. */
 export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;
   const value = serverDialect.column(query?.where ? orderName(place) : key.name);
@@ -225,7 +221,6 @@ export function printSelect(
 const printTargets = (targets: readonly Target[], dialect: Dialect): string =>
   targets.map((target) => target(dialect)).join(', ');
 
-/** Of type `as_json` as the text of their JSON. */
 function keyTexts(
   model: Model,
   query: ParsedQuery | null,
@@ -277,7 +272,6 @@ export function elsewhereSql(
   return checkWall(sql, model, tenantKey);
 }
 
-/** Of its key columns, as text. */
 export type KeyTexts = readonly (string | null)[];
 
 function isText(name: string, text: string | null): Expression {

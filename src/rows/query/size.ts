@@ -3,11 +3,9 @@ import type { Expression } from './expression.ts';
 /** Maximum bytes of any PostgreSQL value. */
 export const maxValueBytes = 2 ** 30;
 
-/** One column's values decide it. */
 export interface Part {
   /** The size grows by this many bytes per byte of the column's value. */
   readonly times: number;
-  /** Guards go around them. */
   readonly leaves: ReadonlySet<Expression>;
   readonly max: number;
 }
@@ -48,7 +46,6 @@ export function times(size: Size, factor: number): Size {
 
 const scale = (part: Part, factor: number): Part => ({ ...part, times: part.times * factor });
 
-/** One after the other. */
 export function plus(sizes: readonly Size[], extra = 0): Size {
   const bytes = sizes.reduce((sum, size) => sum + size.bytes, extra);
   return { kind: 'other', bytes, parts: join(sizes, (left, right) => left + right) };
@@ -92,7 +89,6 @@ export function atMost(size: Size, bytes: number): Size {
   return bytes <= 2 ** 20 ? constant(bytes) : size;
 }
 
-/** The size if no column's value is larger than `columnBytes`. */
 export function sizeAt(size: Size, columnBytes: number): number {
   let bytes = size.bytes;
   for (const part of size.parts.values()) bytes += part.times * Math.min(columnBytes, part.max);
@@ -127,7 +123,6 @@ export function literalBytes(value: string): number {
 const decimal = /^\s*[+-]?[\d._]+(?:e[+-]?[\d_]+)?\s*$/i;
 const radix = /^\s*[+-]?0[xob][\da-f_]+\s*$/i;
 
-/** Written out; 0 if it is not a number. */
 export function numberBytes(value: string): number {
   const text = value.trim();
   return decimal.test(text) || radix.test(text) ? literalBytes(text) : 0;

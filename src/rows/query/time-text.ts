@@ -43,7 +43,6 @@ const words = new Set(
   ).split(' '),
 );
 
-/** It would make the server keep the zone; null if there is none. */
 export function findOtherZone(literal: string): string | null {
   if (iso.test(literal)) return null;
   const named = literal.match(/[^\W\d_][\w.:+/<>-]*/gu) ?? [];

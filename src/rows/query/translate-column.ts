@@ -41,7 +41,6 @@ export function checkName(name: string, offset: number): void {
   throw new RefusedPart('control character', offset, 'Remove the control character from the name.');
 }
 
-/** `*` or `events.*`. */
 export function isStar(fields: unknown, scope: Scope): boolean {
   const names = namesIn(fields);
   if (names.at(-1) !== null) return false;

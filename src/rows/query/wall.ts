@@ -99,7 +99,6 @@ export function checkModelExpression(expression: string): string | null {
   }
 }
 
-/** Of the relation. */
 export function columnsOfExpression(expression: string): readonly string[] {
   const refs = findAll(parseSync(`SELECT (${expression})`).stmts ?? [], 'ColumnRef');
   return refs.flatMap(({ fields }) => namesIn(fields).slice(-1)).filter((name) => name !== null);

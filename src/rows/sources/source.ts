@@ -20,7 +20,6 @@ export interface SourceRequest {
    * these, none if they lack them. `columns`: all that the model has of rows that the query's condition accepts.
    */
   readonly select?: 'rows' | 'keys' | 'columns';
-  /** Missing: the rows of the interval. */
   readonly element?: ElementRequest;
 }
 
@@ -72,13 +71,11 @@ export interface Description {
   readonly columns: readonly Column[];
   /** Of a request of keys: those whose values print names that can change without a write, such as an enum's label. */
   readonly renamable: readonly string[];
-  /** Sentences for the owner of the export. */
   readonly warnings: readonly string[];
 }
 
 const dayMs = 86_400_000;
 
-/** For questions that are about no interval. */
 export const anyInterval: DataInterval = { start: 0, end: dayMs };
 
 /**
@@ -153,7 +150,6 @@ export interface Settlement {
   readonly position: string | null;
   /** Which start of the server was waited for; null or absent if it is a standby. */
   readonly server?: string | null;
-  /** In words for the export's owner. */
   readonly blockers?: readonly string[];
   /** 0 or absent: it must not wait. */
   readonly leftMs?: number;
@@ -164,7 +160,6 @@ export interface SettleWait {
   readonly onlyEnd?: boolean;
   /** Nothing is waited for that another interval has waited for as long. Default: what is left of the timeout. */
   readonly patienceMs?: number;
-  /** Default 0. */
   readonly waitedMs?: number;
   /** Of its last wait: one look shows what is left. Null, the default: every transaction that is open at the call. */
   readonly pending?: readonly string[] | null;
@@ -192,7 +187,6 @@ export interface SecondLook {
 export interface SourceState {
   /** With an error the source's runs fail; with a warning intervals stay unsettled longer. */
   readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
-  /** The clock of the server that gives rows their time. */
   readonly clockMs: number;
   /** 0 if no run reads now. */
   readonly oldestSnapshotSeconds: number;

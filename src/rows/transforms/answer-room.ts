@@ -8,7 +8,6 @@ const longestValue = 1024 ** 2;
 /** A shorter value is always shown, so that a row is whole. */
 const shortValue = 100;
 
-/** The first to come gets it first. */
 export class AnswerRoom {
   #bytes = answerBytes;
   #hasCut = false;

@@ -14,7 +14,6 @@ import {
 } from './json.ts';
 import { JsonbObject } from './jsonb-object.ts';
 
-/** As JSON Lines writes it; not of null. */
 export type FieldToJson = (bytes: Buffer, start: number, end: number) => string;
 
 type ReadField = (bytes: Buffer, start: number, end: number) => Json;
@@ -42,7 +41,6 @@ export class BlockColumns {
     this.#prefixes = this.names.map((name) => `${quote(name)}: `);
   }
 
-  /** `"name": `, the beginning of a column in a row's text. */
   prefix(column: number): string {
     return this.#prefixes[column] ?? '';
   }
@@ -170,7 +168,6 @@ export class BlockRow extends JsonObject {
     return (text === '' ? '{}' : `${text}}`) as JsonText;
   }
 
-  /** JSON of the block goes as bytes. */
   override writeTo(sink: ByteSink): void {
     let text = '{';
     let isFirst = true;

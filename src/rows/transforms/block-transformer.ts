@@ -3,7 +3,6 @@ import type { StepTally } from './chain-step.ts';
 import type { RowTransformer, TransformedRows } from './transform-rows.ts';
 
 export interface BlockTransformer {
-  /** The columns of the blocks that come out. */
   readonly columns: readonly Column[];
   /** In the order of the chain; complete once `finish` has resolved. */
   readonly steps: readonly StepTally[];
@@ -12,7 +11,6 @@ export interface BlockTransformer {
   finish(): Promise<readonly TransformedRows[]>;
 }
 
-/** It finishes each block before it takes the next. */
 export function blockByBlock(transformer: RowTransformer): BlockTransformer {
   return {
     columns: transformer.columns,
@@ -27,7 +25,6 @@ const maxInFlight = 2;
 /** A larger one goes alone, since a copy of it and the blocks beside it would take too much memory. */
 const maxBlockBytes = 2 * 1024 ** 2;
 
-/** They work while the caller reads, encodes and sends. */
 export function withBlocksInFlight(transformer: RowTransformer): BlockTransformer {
   const results: Promise<TransformedRows>[] = [];
   const take = async (most: number) => {

@@ -5,7 +5,6 @@ import type { Step, StepFacts, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
 export interface ChainColumns {
-  /** All of them: no step adds one. */
   readonly names: readonly string[];
   /** Key, tenant and interval column. */
   readonly protected: readonly string[];
@@ -13,7 +12,6 @@ export interface ChainColumns {
   readonly misfit?: (column: string, value: Json) => string | null;
 }
 
-/** Columns, as the files name them, and their values. */
 export type RowKey = Readonly<Record<string, JsonText>>;
 
 /** Errors of one kind in one step, and the key of the first row that had one. */
@@ -33,7 +31,6 @@ export interface StepCounters {
 
 const maxKinds = 20;
 
-/** By the fate of the rows. */
 export interface StepTally {
   readonly step: StepFacts;
   readonly counters: StepCounters;

@@ -114,7 +114,6 @@ export class Chain {
     return judge ?? ((_, row) => ({ kind: 'kept', row }));
   }
 
-  /** As `#through`, for each step by itself. */
   async #throughInTurns(
     steps: readonly InThread[],
     given: Row,
@@ -136,7 +135,6 @@ export class Chain {
     return (this.#rows - 1) % this.#timedEvery === 0;
   }
 
-  /** @param first the row as it was given, which has the key */
   #through(
     steps: readonly InThread[],
     given: Row,
@@ -267,7 +265,6 @@ function stretchesOf(chainSteps: readonly ChainStep[]): readonly Stretch[] {
   return stretches;
 }
 
-/** Null if a step waits. */
 function inThreadOnly(stretches: readonly Stretch[]): readonly InThread[] | null {
   const [first] = stretches;
   if (first === undefined) return [];

@@ -3,13 +3,10 @@ import { floorInstant, toTimestamp } from '../../foundation/domain/time.ts';
 import type { ChainColumns } from './chain-step.ts';
 import { type ByteSink, type Json, jsonNull, kindOf, stringOf, textOf, writeJson } from './json.ts';
 
-/** It holds none of the value. */
 type Misfit = string;
 
-/** In the layout of a row block. */
 type Encode = (value: Json) => Buffer | Misfit;
 
-/** @param fixed no step changes them */
 export function chainColumnsOf(columns: readonly Column[], fixed: readonly string[]): ChainColumns {
   // A JSON column holds every value.
   const encoded = columns.filter(({ type }) => type !== 'json' && type !== 'jsonb');
@@ -24,7 +21,6 @@ export function chainColumnsOf(columns: readonly Column[], fixed: readonly strin
   };
 }
 
-/** In the layout of a row block; not null. */
 export type WriteValue = (sink: ByteSink, value: Json) => void;
 
 /** For values that the column can hold: the chain lets no others through. */
@@ -44,7 +40,6 @@ export function writerOf(column: Column): WriteValue {
   };
 }
 
-/** The source's own values are copied. */
 function encoderOf({ type, sourceType }: Column): Encode {
   switch (type) {
     case 'json':
@@ -101,7 +96,6 @@ function encodeText(value: Json): Buffer | Misfit {
   return Buffer.from(text);
 }
 
-/** Types without a layout of their own are JSON of one kind. */
 function encodeAsJson(sourceType: string): Encode {
   const kind = sourceType.endsWith('[]')
     ? 'list'

@@ -31,7 +31,6 @@ export function spendMade(count: number): void {
   if (isLimited && madeCount > maxMade) throw tooMuch();
 }
 
-/** As `spendMade` counts what a step makes. */
 export function spendPassed(count: number): void {
   passed += count;
   if (isLimited && passed > maxPassed) throw tooMuch();

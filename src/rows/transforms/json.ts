@@ -17,10 +17,8 @@ import { RowError, spendMade, spendPassed } from './effort.ts';
 
 declare const isJson: unique symbol;
 
-/** The text of one JSON value, without blanks around it. */
 export type JsonText = string & { readonly [isJson]: true };
 
-/** Its text, or what it was opened to or built as. */
 export type Json = JsonText | JsonObject | readonly Json[];
 
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'object' | 'list';
@@ -45,7 +43,6 @@ export function toJson(value: string | number | boolean | null): JsonText {
 /** A member and its new value; undefined takes it away. */
 export type Edit = readonly [string, Json | undefined];
 
-/** One piece after the other. */
 export interface ByteSink {
   copy(from: Buffer, start: number, end: number): void;
   write(text: string): void;
@@ -82,7 +79,6 @@ export class JsonObject {
     return this.edit(members);
   }
 
-  /** Sets members as `with` does, and can take members away. */
   edit(edits: readonly Edit[]): JsonObject {
     const copy = new Map(this.members);
     for (const [name, value] of edits) {
@@ -193,7 +189,6 @@ export function mapScalars(
   return object && changed.length > 0 ? object.with(changed) : value;
 }
 
-/** Null if no element changed. */
 export function mapList(
   list: readonly Json[],
   change: (element: Json) => Json,
@@ -249,7 +244,6 @@ function scanElements(text: string): Json[] {
   return elements;
 }
 
-/** @returns the position behind the character */
 function expect(text: string, at: number, code: number): number {
   if (text.charCodeAt(at) !== code) throw new SyntaxError('The text is not JSON.');
   return at + 1;

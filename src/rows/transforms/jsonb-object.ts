@@ -151,7 +151,6 @@ interface Source {
   readonly ends: readonly number[];
 }
 
-/** `": `: between a name and its value. */
 const nameEndBytes = 3;
 
 /** The position of the quote before the name. */
@@ -164,7 +163,6 @@ function valueAt({ bytes, ends }: Source, index: number): JsonText {
   return bytes.toString('utf8', start, ends[index * 2 + 1]) as JsonText;
 }
 
-/** @returns -1 if there is no such member */
 function find({ bytes, start, ends }: Source, name: string): number {
   const sought = bytesOf(name);
   if (sought === null) return -1;
@@ -248,7 +246,6 @@ function endOfName(bytes: Buffer, start: number, end: number): number {
 /** Bytes without an escape after which a text may have many more of them. */
 const fewBytes = 32;
 
-/** Behind its closing quote. */
 function endOfString(bytes: Buffer, start: number, end: number): number {
   let view: DataView | null = null;
   let skipsFrom = start + longTextBytes;

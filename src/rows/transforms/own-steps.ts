@@ -31,7 +31,6 @@ export interface OpenOwnStep {
 }
 
 export interface OpenStepsOptions {
-  /** The clock of plugins shows it. */
   readonly intervalEndMs: number;
   /** An abort ends every plugin at once. */
   readonly signal: AbortSignal;
@@ -44,7 +43,6 @@ export const ownStepMib = 224;
 
 export interface OwnStepSettings extends StepFacts {
   readonly source: string;
-  /** The config of the plugin alone, with its secrets. */
   readonly config: PluginConfig;
   /** No log may show them. */
   readonly secrets: readonly string[];
@@ -57,7 +55,6 @@ interface OwnStep extends StepFacts {
 
 export type StepDefinition = RowStep | OwnStep;
 
-/** Its fields, and those that every step has. */
 export function ownSchema(fields: readonly PluginField[]): readonly PluginField[] {
   const keys = new Set(fields.map(({ key }) => key));
   return [...fields, ...stepFields.filter(({ key }) => !keys.has(key))];
@@ -74,7 +71,6 @@ export function defineOwnStep(
   return { kind: 'own', id, name, onError, maxErrorShare, open };
 }
 
-/** @throws InvalidSettings if what every step has is not right */
 export function readOwnConfig(
   given: PluginConfig,
 ): Pick<OwnStepSettings, 'config' | 'onError' | 'maxErrorShare'> {

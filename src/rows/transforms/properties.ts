@@ -26,13 +26,10 @@ export type Change = (value: Json) => Json | undefined;
 
 export interface Properties {
   readonly names: readonly string[];
-  /** In the order of the names. */
   read(row: Row): readonly Json[];
-  /** The same row if none changed. */
   update(row: Row, change: Change): Row;
 }
 
-/** Of the settings `properties` and `column`. */
 export function chooseProperties(config: PluginConfig): Properties {
   return propertiesOf(requireNames(config, 'properties'), config.column ?? 'properties');
 }
@@ -75,7 +72,6 @@ export function columnOf(row: Row, column: string): Json {
   return value;
 }
 
-/** A column that holds no object has no properties. */
 export function editColumn(
   row: Row,
   column: string,

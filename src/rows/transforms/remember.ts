@@ -3,7 +3,6 @@ const maxChars = 1_000;
 /** Limit of all remembered texts together. Their results are about as large. */
 const maxCharsInAll = 256 * 1024;
 
-/** Names and user agents repeat from row to row. */
 export function remember<T>(compute: (text: string) => T): (text: string) => T {
   const results = new Map<string, T>();
   let chars = 0;

@@ -6,10 +6,8 @@ import {
 import { type RowError, withEffort } from './effort.ts';
 import { type Apply, readAll, readNumber, type Row, type Transform } from './transform.ts';
 
-/** Whatever its plugin. */
 export interface StepFacts {
   readonly id: number;
-  /** The name of its config or plugin, for logs and errors. */
   readonly name: string;
   /** The fate of a row that it cannot handle: it goes on as it was, or leaves the chain. */
   readonly onError: 'keep' | 'reject';
@@ -17,7 +15,6 @@ export interface StepFacts {
   readonly maxErrorShare: number;
 }
 
-/** It handles a row at once. */
 export interface RowStep extends StepFacts {
   readonly kind: 'row';
   readonly apply: Apply;
@@ -29,7 +26,6 @@ export interface KeyedRow {
   readonly row: Row;
 }
 
-/** Null to drop it, or why it could not. */
 export type StepResult = Row | null | RowError;
 
 /** A list, or one that makes each result when it is asked for. */
@@ -39,7 +35,6 @@ export interface StepResults {
   at(index: number, row: Row): StepResult | undefined;
 }
 
-/** Many rows at a time, in another process. */
 export interface BatchStep extends StepFacts {
   readonly kind: 'batch';
   /** One result per row, each by that row alone. Throws what ends the run. @param rows read once, before this returns */

@@ -6,7 +6,6 @@ const maxBytesPerUnit = 3;
 /** For shorter texts too much room is cheaper than to count. */
 const shortUnits = 1_024;
 
-/** Texts, and bytes of rows that need not become text. */
 export class TextWriter extends ByteWriter implements ByteSink {
   copy(from: Buffer, start: number, end: number): void {
     this.ensure(end - start);

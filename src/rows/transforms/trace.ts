@@ -13,12 +13,10 @@ interface TracedStep {
   readonly changes: readonly string[];
 }
 
-/** Of rows that go through a chain one by one. */
 export class RowTrace {
   readonly #transformer: RowTransformer;
   readonly #room: AnswerRoom;
   #steps: TracedStep[] = [];
-  /** The time of each step for all rows before this one. */
   #earlierMs: readonly number[] = [];
 
   constructor(transformer: RowTransformer, room: AnswerRoom) {
@@ -31,7 +29,6 @@ export class RowTrace {
     });
   }
 
-  /** @param result JSON, null if it left */
   take(row: string, result: string | null): string {
     const timesMs = this.#transformer.steps.map(({ timeMs }) => timeMs);
     const steps = this.#steps.map(({ changes, ...step }, index) => {

@@ -12,7 +12,6 @@ import { TextWriter } from './text-writer.ts';
 /** Bytes of a row times steps: more take so long that there is a turn after each step. */
 const largeRowWork = 512 * 1024;
 
-/** A column, or the text at a path into it. */
 export interface RowOutput {
   readonly name: string;
   readonly column: string;

@@ -8,7 +8,6 @@ export type Row = JsonObject;
 /** Null drops the row. A pure function. @throws RowError if it cannot handle the row */
 export type Apply = (row: Row) => Row | null;
 
-/** An entry of the catalogue, and its work. */
 export interface Transform extends Plugin {
   /** It hides personal data: a row that it cannot handle is rejected, never written as it is. */
   readonly protects: boolean;
@@ -17,7 +16,6 @@ export interface Transform extends Plugin {
 }
 
 export class InvalidSettings extends Error {
-  /** `attr` is the key of the setting. */
   readonly problems: readonly Problem[];
 
   constructor(problems: readonly Problem[]) {
@@ -28,7 +26,6 @@ export class InvalidSettings extends Error {
 }
 
 export class InvalidSetting extends InvalidSettings {
-  /** @param detail what is wrong and what to write instead */
   constructor(key: string, detail: string) {
     super([{ code: 'invalid_input', detail, attr: key }]);
   }
@@ -62,7 +59,6 @@ type Given = Pick<Transform, 'id' | 'name' | 'description' | 'protects' | 'compi
   readonly fields: readonly PluginField[];
 };
 
-/** The settings that every step has are added. */
 export function defineTransform({ fields, ...given }: Given): Transform {
   return {
     ...given,
@@ -82,7 +78,6 @@ export function field(key: string, name: string, given: Partial<PluginField> = {
   return { key, name, ...usual, hint: null, choices: [], ...given };
 }
 
-/** The first value is the default. */
 export function choiceField(
   key: string,
   name: string,
@@ -158,7 +153,6 @@ function readNameList(text: string, key: string): string[] {
   });
 }
 
-/** Its members are in order. */
 export function readMembers(config: PluginConfig, key: string): ReadonlyMap<string, Json> {
   const detail = 'Write a JSON object: {"name": …}.';
   const value = readJson(config[key] ?? '', key, detail);
@@ -178,7 +172,6 @@ function readJson(text: string, key: string, detail: string) {
   }
 }
 
-/** Both bounds are included. */
 export function readNumber(
   config: PluginConfig,
   key: string,

@@ -4,7 +4,6 @@ import type { Pause } from './chain.ts';
 /** The time that a chain may keep the event loop from others, apart from one step of a large row. */
 const turnMs = 10;
 
-/** @param signal gives the work up, with its reason */
 export function takeTurns(signal: AbortSignal | null): Pause {
   let endsAt = performance.now() + turnMs;
   const next = async () => {

@@ -22,7 +22,6 @@ export function describeUnsupportedExport(name: string): string | null {
   return `The export ${name} is not supported. Export processEvent, setupPlugin and teardownPlugin.`;
 }
 
-/** Also fields of `meta` that the plugin would not get. */
 export function findUnsupported(program: Acorn.Program): SourceProblem[] {
   const problems: SourceProblem[] = [];
   walk(program, (node) => {
@@ -66,7 +65,6 @@ function describeImport(node: Acorn.AnyNode): string | null {
   }
 }
 
-/** If nothing but globals is imported. */
 function describeGlobals({ specifiers }: Acorn.ImportDeclaration): string {
   const names = specifiers.map(({ local }) => local.name);
   const areGlobal = names.length > 0 && names.every((name) => importedGlobals.has(name));
@@ -107,7 +105,6 @@ function hookOf(name: string | undefined, value: Acorn.AnyNode | null | undefine
   return isFunction ? [[name, value]] : [];
 }
 
-/** Of `meta`. */
 function fieldsOf(hook: Acorn.Function, position: number): Set<string> {
   const fields = new Set<string>();
   const given = hook.params[position];

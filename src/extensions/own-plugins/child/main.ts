@@ -15,7 +15,6 @@ import type { SourceProblem } from './source-problem.ts';
 export interface Prepare {
   readonly source: string;
   readonly realm: string;
-  /** The folder whose packages hold the parsers. */
   readonly parsersFrom: string;
   readonly rowMs: number;
   readonly maxAnswerChars: number;
@@ -25,7 +24,6 @@ export interface Prepared {
   readonly problems: readonly SourceProblem[];
 }
 
-/** A letter and a text. */
 export type Request = 'prepare' | 'inspect' | 'open' | 'batch' | 'close';
 /** `progress`: rows done so far; `limit`: which one was exceeded, `time` or `output`. */
 export type Answer = 'answer' | 'progress' | 'limit';
@@ -48,7 +46,6 @@ const context = createContext(Object.create(null), {
 /** The realm's microtasks run when a script of it ends. */
 const endOfTurn = new Script('0');
 
-/** Called by the last line of the program. */
 export function serve(): void {
   const { setImmediate: later } = globalThis;
   const turn = () => {
@@ -109,7 +106,6 @@ function compile(script: string): Script | SourceProblem {
   }
 }
 
-/** For the first time; says what the module exports. */
 function inspect(): string {
   if (!plugin) throw new Error('There is no plugin.');
   const compiled = compile(plugin.script);
@@ -188,7 +184,6 @@ const requests: Readonly<Record<string, Request>> = {
   c: 'close',
 };
 
-/** Null if the parent has ended. */
 function receive(): { request: Request; body: Buffer } | null {
   const head = read(5);
   if (!head) return null;

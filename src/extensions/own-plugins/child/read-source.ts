@@ -17,7 +17,6 @@ export interface Parsers {
 export interface ReadSource {
   /** A script, whose one value is the plugin's wrapper. It is printed from the tree that was checked. */
   readonly script: string;
-  /** It uses `export`, not `module.exports`. */
   readonly isModule: boolean;
   readonly problems: readonly SourceProblem[];
 }
@@ -45,7 +44,6 @@ export function readSource(
 
 type Parsed = { readonly program: Acorn.Program; readonly text: string };
 
-/** As a module, as a script, and at last as TypeScript. */
 function parseAny(source: string, { acorn, sucrase }: Parsers): Parsed | SourceProblem {
   const parse = (text: string, sourceType: 'module' | 'script'): Parsed => {
     const allowReturnOutsideFunction = sourceType === 'script';
@@ -103,7 +101,6 @@ function print(
   );
 }
 
-/** The wrapper puts the plugin into it. */
 function innermostFunction(statement: Acorn.AnyNode | undefined): Acorn.BlockStatement | undefined {
   if (statement?.type !== 'ExpressionStatement') return undefined;
   const outer = statement.expression;
@@ -210,7 +207,6 @@ function nameOf(node: Acorn.Identifier | Acorn.Literal): string {
   return node.type === 'Identifier' ? node.name : String(node.value);
 }
 
-/** `parameter["exported"] = local;` */
 function setExport(parameter: string, exported: string, local: string): Acorn.Node {
   const at = { start: 0, end: 0 };
   const name = (text: string): Acorn.Identifier => ({ ...at, type: 'Identifier', name: text });

@@ -21,7 +21,6 @@ function isNode(value: unknown): value is Acorn.Node {
   );
 }
 
-/** `a`, `{ a, b: [c] }`. */
 export function boundNames(pattern: Acorn.Pattern): string[] {
   switch (pattern.type) {
     case 'Identifier':

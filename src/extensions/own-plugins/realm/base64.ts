@@ -1,6 +1,5 @@
 const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** As browsers. */
 export function btoa(given: unknown): string {
   const text = `${given}`;
   let out = '';
@@ -18,7 +17,6 @@ export function btoa(given: unknown): string {
   return out;
 }
 
-/** As browsers. */
 export function atob(given: unknown): string {
   const text = `${given}`.replace(/[\t\n\f\r ]/g, '').replace(/={1,2}$/, '');
   let out = '';

@@ -103,7 +103,6 @@ function isWritten(value: unknown): boolean {
   return value !== undefined && typeof value !== 'function' && typeof value !== 'symbol';
 }
 
-/** Faster than to parse it again. */
 export function copy<Value>(value: Value): Value {
   if (isArray(value)) {
     const list = value.slice();

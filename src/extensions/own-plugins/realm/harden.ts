@@ -17,13 +17,11 @@ const ownNames = ['undefined', 'NaN', 'Infinity', 'Math', 'Date', 'globalThis'];
 
 const regExpStatics = new Set<PropertyKey>(['length', 'name', 'prototype', 'escape']);
 
-/** A plain data property that cannot be changed. */
 export function define(target: object, name: PropertyKey, value: unknown): void {
   const fixed = { value, writable: false, enumerable: false, configurable: true };
   Object.defineProperty(target, name, fixed);
 }
 
-/** @returns those that plugins have, by name */
 export function takeGlobals(): Record<string, unknown> {
   const world = globalThis as unknown as Record<string, unknown>;
   const keptGlobals: Record<string, unknown> = {};

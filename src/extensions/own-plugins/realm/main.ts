@@ -93,7 +93,6 @@ export function start(parseUrl: ParseUrl) {
   };
 
   return freeze({
-    /** For the wrapper of the plugin. */
     globalNames: () => Object.keys(globals).join(' '),
     globals: () => globals,
 
@@ -136,7 +135,6 @@ export function start(parseUrl: ParseUrl) {
       runHook('processEvent', before, done, (error) => answer(describeError(error)));
     },
 
-    /** @returns how long the answers are by now */
     endRow(): number {
       answer(stringify({ e: ['never settled', ''] }));
       return answerChars;

@@ -7,12 +7,10 @@ const maxLines = 200;
 export const maxChars = 1_000;
 const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
 
-/** The lines that plugins write to `console`, bounded. */
 export interface PluginLog {
   readonly console: object;
   /** True if lines are taken, or left out without being counted. */
   isOpen: boolean;
-  /** The lines since the last call, and how many more there were. */
   take(): { lines: LogLine[]; omitted: number };
 }
 

@@ -63,7 +63,6 @@ function tameFormat(now: () => number): void {
   });
 }
 
-/** Four words from a text (cyrb128). */
 function hash(text: string): number[] {
   let [a, b, c, d] = [1779033703, 3144134277, 1013904242, 2773480762];
   for (let at = 0; at < text.length; at += 1) {
@@ -80,7 +79,6 @@ function hash(text: string): number[] {
   return [a ^ b ^ c ^ d, b ^ a, c ^ a, d ^ a];
 }
 
-/** The next number from 0 to 1 (sfc32). */
 function next(state: number[]): number {
   const [a = 0, b = 0, c = 0, d = 0] = state;
   const sum = (a + b + d) | 0;

@@ -19,7 +19,6 @@ import { openZstd, readZstd } from './zstd.ts';
 
 interface StreamCompression extends CompressionFacts {
   open(): StreamCodec;
-  /** The bytes of a file on local disk, in pieces as they come. */
   read(path: string): AsyncIterable<Buffer>;
 }
 
@@ -158,7 +157,6 @@ class WindowChoice {
   #wholeBlocks = 0;
   #chosen = Promise.resolve(WIDE_BITS);
 
-  /** Call it for each block, in their order. */
   of(block: Buffer): Promise<number> {
     if (block.length < BLOCK_BYTES) return this.#chosen;
     if (this.#wholeBlocks % BLOCKS_PER_CHOICE === 1) {

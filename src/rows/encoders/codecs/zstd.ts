@@ -56,7 +56,6 @@ export function openZstd(): StreamCodec {
   };
 }
 
-/** A frame at a time. */
 export async function* readZstd(path: string): AsyncGenerator<Buffer> {
   const { decompress } = await loadZstd();
   const file = await open(path);

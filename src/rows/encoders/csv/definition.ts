@@ -2,7 +2,6 @@ import { textFormat } from '../text/text-file.ts';
 import { byteOrderMark, formatCsv } from './encode.ts';
 import { readCsv } from './read.ts';
 
-/** See README.md for how each type is written. */
 export const csv = textFormat(
   { format: 'CSV', extension: 'csv', contentType: 'text/csv' },
   formatCsv,

@@ -183,7 +183,6 @@ function* writeLong(
   }
 }
 
-/** As `writeCell`. */
 function* writeLongCell(
   out: ByteWriter,
   bytes: Buffer,

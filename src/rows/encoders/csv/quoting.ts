@@ -18,7 +18,6 @@ const MARK = 0xef;
 
 export interface Quoting {
   readonly delimiter: number;
-  /** The text of a null; empty: a cell of no characters. */
   readonly nullText: Buffer;
   /** By byte: whether a cell that contains it is quoted. `putUnquoted` looks for the same four. */
   readonly isSpecial: Uint8Array;

@@ -47,7 +47,6 @@ function unguard(field: string | null, isGuarded: boolean | undefined): string |
   return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
-/** In the bytes of its record, without the quotes around it. */
 interface Field {
   readonly start: number;
   readonly end: number;
@@ -86,7 +85,6 @@ function endOfPlain(record: Buffer, start: number, delimiter: number): number {
   return at;
 }
 
-/** A field of `nullText` without quotes is null. */
 function textOf(record: Buffer, { start, end, isQuoted }: Field, nullText: string): string | null {
   const text = record.toString('utf8', start, end);
   if (isQuoted) return text.includes('""') ? text.replaceAll('""', '"') : text;

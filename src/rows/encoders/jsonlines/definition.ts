@@ -2,7 +2,6 @@ import { textFormat } from '../text/text-file.ts';
 import { formatJsonLines } from './encode.ts';
 import { readJsonLines } from './read.ts';
 
-/** See README.md for how each type is written. */
 export const jsonLines = textFormat(
   { format: 'JSONLines', extension: 'jsonl', contentType: 'application/x-ndjson' },
   (columns) => formatJsonLines(columns),

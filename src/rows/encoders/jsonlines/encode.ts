@@ -36,7 +36,6 @@ const SHORT_TEXT = 256;
 /** Room for any value but a long text, with quotes, and for the end of the row. */
 const SPARE_BYTES = maxFixedBytes + 16;
 
-/** Keys in the order of the columns. */
 export function formatJsonLines(columns: readonly Column[]): RowFormatter {
   const width = columns.length;
   const types = columns.map(({ type }) => type);
@@ -162,13 +161,10 @@ function* writeLong(
   }
 }
 
-/** As the parts of one array. */
 interface Heads {
   /** Bytes of all heads, four at a time, big-endian; what is behind the end of each is written over. */
   readonly words: Int32Array;
-  /** Where the words of each column's head end. */
   readonly ends: Int32Array;
-  /** Bytes of each. */
   readonly lengths: Int32Array;
 }
 
@@ -249,7 +245,6 @@ function putQuoted(
   return end + 1;
 }
 
-/** As in the lines of the format. Fields that are null have none. */
 export function jsonOfField(
   type: ColumnType,
 ): (bytes: Buffer, from: number, end: number) => string {

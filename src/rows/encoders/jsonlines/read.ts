@@ -39,7 +39,6 @@ export async function* readJsonLines(
   }
 }
 
-/** `{"column", "reason", "row"}` per line. */
 export function readRejectedRows(
   path: string,
   columns: readonly ReadColumn[],
@@ -47,7 +46,6 @@ export function readRejectedRows(
   return readJsonLines(streamCodecOf(null).read(path), columns, 'row');
 }
 
-/** In the bytes of its record. */
 interface ValueBounds {
   readonly start: number;
   readonly end: number;

@@ -23,7 +23,6 @@ export class TextBounds {
   readonly #isText: boolean;
   #isEmpty = true;
 
-  /** @param isText false for bytes, which are cut anywhere */
   constructor(isText = true) {
     this.#isText = isText;
   }
@@ -48,7 +47,6 @@ export class TextBounds {
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 
-  /** Since the last call; undefined if there were none. */
   take(): Bounds | undefined {
     if (this.#isEmpty) return undefined;
     this.#isEmpty = true;
@@ -115,7 +113,6 @@ function wholeCharacters(bytes: Buffer): Buffer {
   return last + width > bytes.length ? bytes.subarray(0, last) : bytes;
 }
 
-/** Undefined if there are none. */
 export function successorOfBytes(bytes: Buffer): Uint8Array | undefined {
   let last = bytes.length - 1;
   while (last >= 0 && bytes[last] === 0xff) last--;
@@ -125,7 +122,6 @@ export function successorOfBytes(bytes: Buffer): Uint8Array | undefined {
   return above;
 }
 
-/** Undefined if there is none. */
 export function successor(bytes: Buffer): Uint8Array | undefined {
   const characters = Array.from(bytes.toString('utf8'));
   while (characters.length > 0) {

@@ -11,7 +11,6 @@ import { TextBounds } from './bounds.ts';
 /** After this many values a dictionary with too many of them is given up. */
 const sampleValues = 1024;
 
-/** The number of distinct values that the sample may have. */
 const mostDistinct = sampleValues / 2;
 
 /** Length of a uuid's text, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. */
@@ -281,7 +280,6 @@ export class Dictionary {
     return -1;
   }
 
-  /** Keeps the memory. */
   clear(): void {
     this.sink.length = 0;
     this.size = 0;
@@ -289,14 +287,12 @@ export class Dictionary {
     this.#slots = this.#room.subarray(0, firstSlots).fill(-1);
   }
 
-  /** As a PLAIN value. */
   copyEntry(index: number, target: ByteWriter): void {
     const start = this.#starts[index] as number;
     const length = this.sink.view.getUint32(start, true);
     putByteArray(target, this.sink.bytes, this.sink.view, start + 4, length);
   }
 
-  /** Calls back with its position in `sink` and its length. */
   visit(index: number, visitor: (from: number, length: number) => void): void {
     const start = this.#starts[index] as number;
     visitor(start + 4, this.sink.view.getUint32(start, true));
@@ -340,7 +336,6 @@ export class Dictionary {
     this.#hashes = hashes;
   }
 
-  /** Doubles the table, so that it stays at most half full. */
   #rehash(): void {
     const size = this.#slots.length * 2;
     if (this.#room.length < size) this.#room = new Int32Array(size);

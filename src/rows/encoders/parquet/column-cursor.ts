@@ -1,7 +1,6 @@
 import type { ColumnMetaData, Compressors, FileMetaData, SchemaTree } from 'hyparquet';
 import { textOfDays, textOfMicroseconds } from './read-values.ts';
 
-/** In order. Holds one page unpacked. */
 export interface ColumnCursor {
   /** The next value as it is stored; of a list its elements, as `readParquet` has them. Null is null. */
   next(): unknown;

@@ -11,7 +11,6 @@ const maxColumns = 100;
 /** Characters of a text bound, and bytes of a binary one. */
 const boundLength = 16;
 
-/** Lists have none. */
 export function columnMetricsOf(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
@@ -56,7 +55,6 @@ function extreme(bounds: readonly (Uint8Array | undefined)[], order: Order): Uin
   return extreme;
 }
 
-/** As `Buffer.compare`. */
 type Order = (one: Uint8Array, other: Uint8Array) => number;
 
 function numericOrder(read: (view: DataView) => number | bigint): Order {
@@ -68,7 +66,6 @@ function numericOrder(read: (view: DataView) => number | bigint): Order {
   };
 }
 
-/** By physical type. Others are compared as bytes. */
 const orders: ReadonlyMap<number, Order> = new Map([
   [physicalType.boolean, numericOrder((view) => view.getUint8(0))],
   [physicalType.int32, numericOrder((view) => view.getInt32(0, true))],

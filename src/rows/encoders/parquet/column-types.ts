@@ -1,7 +1,6 @@
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
 import { bool, i8, i32, nested, struct } from './thrift.ts';
 
-/** parquet.thrift's Type. */
 export const physicalType = {
   boolean: 0,
   int32: 1,
@@ -14,13 +13,10 @@ export const physicalType = {
 
 export interface ParquetType {
   readonly physical: number;
-  /** Bytes of each value; only of `fixedBytes`. */
   readonly width?: number;
   /** parquet.thrift's ConvertedType, for readers that know no logical types. */
   readonly converted?: number;
-  /** parquet.thrift's LogicalType, encoded. */
   readonly logical?: Uint8Array;
-  /** Iceberg's name of the type. */
   readonly tableType: string;
   /** Digits of a DECIMAL, for readers that know no logical types. */
   readonly decimal?: { readonly precision: number; readonly scale: number };

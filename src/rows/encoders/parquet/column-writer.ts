@@ -3,7 +3,6 @@ import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Bounds } from './bounds.ts';
 import type { PageLimits, RawPage, SparePool } from './page.ts';
 
-/** Made once per block. */
 export interface ViewedBlock {
   readonly block: RowBlock;
   readonly view: DataView;
@@ -13,7 +12,6 @@ export function viewBlock(block: RowBlock): ViewedBlock {
   return { block, view: viewOf(block.bytes) };
 }
 
-/** After its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
   /** Undefined for lists, whose nulls readers count differently. */
@@ -29,15 +27,11 @@ export interface ColumnParts {
   readonly spares: SparePool;
 }
 
-/** One row group after the other. */
 export interface ColumnWriter {
   /** From `from` on, at most up to `to`. Returns the row after the last that fits the page. */
   append(rows: ViewedBlock, from: number, to: number): number;
   readonly pageIsFull: boolean;
-  /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
-  /** Undefined if it has no rows. */
   cutPage(): RawPage | undefined;
-  /** After its last page was cut. */
   finishChunk(): ChunkSummary;
 }

@@ -8,7 +8,6 @@ import { parquetWithoutRows } from './without-rows.ts';
 /** Pages are compressed inside the file, as they are filled. */
 const inside = { suffix: '', memoryBytes: 0 };
 
-/** See README.md for types and limits. */
 export const parquet: EncoderDefinition = {
   format: 'Parquet',
   extension: 'parquet',

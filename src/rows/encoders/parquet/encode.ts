@@ -92,7 +92,6 @@ class ParquetEncoder implements FileEncoder {
   #nextCheckpoint: number;
   #heldAtCheckpoint = 0;
   #rawAtCheckpoint = 0;
-  /** With their end in the file. */
   #ready: Uint8Array[] = [magic];
   #offset = magic.length;
 
@@ -229,7 +228,6 @@ class ParquetEncoder implements FileEncoder {
   }
 }
 
-/** Rejected rows are of the file before. */
 function rowsBefore(kept: number, rejected: readonly RejectedRow[]): number {
   return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
 }
@@ -304,7 +302,6 @@ class FileLimit {
     }
   }
 
-  /** A file that ends at `offset` without its footer. */
   isReached(offset: number): boolean {
     return offset + this.#footer > this.#maxBytes * (1 - reserve);
   }

@@ -2,7 +2,6 @@ import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './col
 import type { FixedValues } from './fixed-values.ts';
 import { encoding, OpenPage, type RawPage } from './page.ts';
 
-/** PLAIN pages without a dictionary. */
 export class FixedColumn implements ColumnWriter {
   readonly #column: number;
   readonly #values: FixedValues;

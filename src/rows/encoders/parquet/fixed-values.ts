@@ -11,18 +11,15 @@ const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 const word = 0x1_0000_0000;
 
-/** Of one type; keeps their bounds in the chunk so far. */
 export interface FixedValues {
   readonly width: number;
   /** `first` is the field of the first. The page has room. A call for each value would take longer than it. */
   put(page: OpenPage, rows: ViewedBlock, first: number, count: number): void;
-  /** Since the last call; undefined if there were none. */
   takeBounds(): Bounds | undefined;
   /** True if no value is before the one that was put before it, since the bounds were taken. Only timestamps say so. */
   readonly isAscending?: boolean;
 }
 
-/** The field after the last of `count` rows. */
 const endOf = ({ columns }: RowBlock, first: number, count: number): number =>
   first + count * columns.length;
 
@@ -222,7 +219,6 @@ function boolValues(): FixedValues {
 const widthOf = ({ type: { physical, width = 8 } }: JsonNumber): number =>
   physical === physicalType.int32 ? 4 : width;
 
-/** One by one; by default from JSON text. */
 export function readValues(number: JsonNumber): FixedValues {
   const { read } = number;
   let min: number | bigint | undefined;
@@ -261,7 +257,6 @@ function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
   return bytes.take(0);
 }
 
-/** Undefined for types of varying length. */
 export function fixedValues(type: ColumnType): FixedValues | undefined {
   switch (type) {
     case 'bool':

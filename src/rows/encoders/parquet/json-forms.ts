@@ -17,7 +17,6 @@ export interface JsonForm {
 
 const localTime = /^time(\(\d\))? without time zone$/;
 
-/** Undefined if COPY sends the type as text. */
 export function jsonNumberOf(
   sourceType: string,
   timeAs: TimeAs = 'micros',
@@ -29,7 +28,6 @@ export function jsonNumberOf(
   return fitsDecimal(limits) ? decimalNumber(limits.precision, limits.scale) : undefined;
 }
 
-/** Undefined if the array stays JSON. */
 export function elementFormOf(arrayType: string, timeAs: TimeAs): JsonForm | undefined {
   const element = arrayType.slice(0, -2);
   const form = elementForms.get(element.replace(/\(\d+\)/, ''));
@@ -153,7 +151,6 @@ const timeNumber: JsonNumber = {
   write: writeInt64,
 };
 
-/** `"2024-03-01"` */
 const dateNumber: JsonNumber = {
   type: parquetTypes.date,
   check(bytes, from, end) {
@@ -216,7 +213,6 @@ function daysSince1970(year: number, month: number, day: number): number {
   return shifted * 365 + leaps + ofYear - 719_468;
 }
 
-/** By PostgreSQL's name of the element's type, without a length. */
 const elementForms: ReadonlyMap<string, JsonForm> = new Map([
   ['boolean', booleans],
   ['smallint', integerForm('int2', 16)],

@@ -4,7 +4,6 @@ import { decimalType, type ParquetType, physicalType } from './column-types.ts';
 
 export interface JsonNumber {
   readonly type: ParquetType;
-  /** Without the value; undefined if the type has it. */
   check(bytes: Buffer, from: number, end: number): string | undefined;
   /** Of a text that `check` accepts. All values of a column are of one type. */
   read(bytes: Buffer, from: number, end: number): number | bigint;
@@ -33,7 +32,6 @@ export function writeInt64(out: ByteWriter, value: number | bigint): void {
   out.length += 8;
 }
 
-/** Big-endian, in two's complement. */
 function writeFixed(out: ByteWriter, value: bigint, width: number): void {
   out.ensure(width);
   wide.writeBigInt64BE(value >> 64n);

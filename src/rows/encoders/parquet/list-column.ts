@@ -6,7 +6,6 @@ import type { JsonForm } from './json-forms.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, type PageLimits, type RawPage } from './page.ts';
 
-/** Definition levels of the three levels of a list. */
 const level = { empty: 1, nullElement: 2, element: 3 } as const;
 const definitionBits = 2;
 const firstCapacity = 4096;
@@ -17,7 +16,6 @@ export class ListColumn implements ColumnWriter {
   readonly #element: JsonForm;
   readonly #limits: PageLimits;
   readonly #values = new ByteWriter(firstCapacity);
-  /** One of each per element, and per row without elements. */
   readonly #definitions = new ByteWriter(firstCapacity);
   readonly #repetitions = new ByteWriter(firstCapacity);
   #rows = 0;
@@ -105,7 +103,6 @@ function encodeLevels({ bytes, length }: ByteWriter, bitWidth: number): Buffer {
   return target.subarray(0, end);
 }
 
-/** Booleans of a byte each as bits, lowest first. */
 function packBits(plain: Buffer): Buffer {
   const packed = Buffer.alloc(Math.ceil(plain.length / 8));
   plain.forEach((bit, at) => {

@@ -20,10 +20,8 @@ export const magic = Buffer.from('PAR1');
 /** In the form that parquet-mr parses. Raise the version if equal rows begin to give other bytes. */
 export const createdBy = 'sluice version 1.0.0';
 
-/** parquet.thrift's FieldRepetitionType. */
 const repetition = { optional: 1, repeated: 2 } as const;
 
-/** parquet.thrift's ConvertedType of a list. */
 const convertedList = 3;
 
 /** The names that the format gives to the two levels below a list. */
@@ -32,7 +30,6 @@ const listPath = ['list', 'element'] as const;
 export interface ColumnChunk {
   readonly codec: number;
   readonly values: number;
-  /** Offset in the file of the first data page. */
   readonly dataOffset: number;
   readonly dictionaryOffset: number | undefined;
   readonly rawBytes: number;

@@ -45,7 +45,6 @@ export class PageArena {
     this.#used = 0;
   }
 
-  /** Once the handed-out bytes are no longer read. */
   reuse(): void {
     const whole = this.#given.filter(({ length }) => length === slabBytes);
     this.#spare.push(...whole);
@@ -66,7 +65,6 @@ export interface PendingPage {
   readonly done: Promise<CompressedPage>;
 }
 
-/** A few at a time. */
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
   readonly #inFlight: Promise<unknown>[] = [];
@@ -105,7 +103,6 @@ export class PageCompressor {
 
 /** On the thread pool if that pays. */
 interface Codec {
-  /** parquet.thrift's CompressionCodec. */
   readonly id: number;
   /** The page must not change until this resolves. The result may be the page itself. */
   readonly compress: (page: Buffer) => Promise<Uint8Array>;
@@ -173,7 +170,6 @@ export function maxLz4Bytes(length: number): number {
   return length + Math.ceil(length / 255) + 16;
 }
 
-/** As one block of at least one byte. */
 export function compressLz4(source: Buffer): Buffer {
   const target = Buffer.allocUnsafeSlow(maxLz4Bytes(source.length));
   const view = new DataView(source.buffer, source.byteOffset, source.length);

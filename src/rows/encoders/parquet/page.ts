@@ -24,7 +24,6 @@ export function putByteArray(
 /** So many pages may be in flight: a steady run of pages needs no new memory. */
 const sparesOfOneSize = 4;
 
-/** By capacity, to reuse for any column. */
 export class SparePool {
   readonly #spares = new Map<number, ByteWriter[]>();
 
@@ -42,7 +41,6 @@ export class SparePool {
   }
 }
 
-/** parquet.thrift's Encoding. */
 export const encoding = {
   plain: 0,
   rle: 3,
@@ -59,11 +57,9 @@ export interface RawPage {
   readonly values: number;
   readonly encoding: number;
   readonly body: Buffer;
-  /** Once the body is no longer read. */
   readonly release: () => void;
 }
 
-/** Values in `sink`, and which rows are not null. */
 export class OpenPage {
   sink: ByteWriter;
   rows = 0;

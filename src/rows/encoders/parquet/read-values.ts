@@ -35,7 +35,6 @@ function yearOfPostgres(text: string, later: number): string {
   return `${shown}${rest}${number > 0 ? '' : ' BC'}`;
 }
 
-/** Of a column, or of the elements of its lists. */
 export interface ReadLeaf {
   readonly element: SchemaElement;
   readonly isList: boolean;

@@ -59,7 +59,6 @@ function checkFields(
   }
 }
 
-/** The bytes are shared. */
 export function withoutRows(block: RowBlock, rejected: readonly RejectedRow[]): RowBlock {
   const width = block.columns.length;
   const rowCount = block.rowCount - rejected.length;

@@ -7,7 +7,6 @@ import { decimalNumber, type JsonNumber } from './json-numbers.ts';
 
 export interface ParquetColumn {
   readonly name: string;
-  /** For a list that of its elements. */
   readonly type: ParquetType;
   readonly isList: boolean;
   readonly form: ColumnForm;

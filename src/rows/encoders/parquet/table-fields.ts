@@ -34,7 +34,6 @@ export function withFieldIds(
   });
 }
 
-/** As Iceberg describes them. */
 export function tableFieldsOf(columns: readonly ParquetColumn[]): readonly TableField[] {
   return withFieldIds(columns).map(({ name, type: { tableType }, isList, ids }) => ({
     id: ids.field,

@@ -4,7 +4,6 @@
  * https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
  */
 
-/** Its id in parquet.thrift, its compact type, its encoded value. */
 export interface ThriftField {
   readonly id: number;
   readonly type: number;

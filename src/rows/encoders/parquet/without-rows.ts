@@ -171,7 +171,6 @@ function readSchema({ schema }: FileMetaData): SchemaElement[] {
   });
 }
 
-/** With how its stored values become fields of row blocks again. */
 interface StoredColumn {
   readonly column: Column;
   put(out: ByteWriter, value: unknown): void;
@@ -254,7 +253,6 @@ const writers: Readonly<Record<StoredType, StoredColumn['put']>> = {
   timestamptz: putMoment,
 };
 
-/** As PostgreSQL's to_json: a number, a string, or an array. */
 function putJson(out: ByteWriter, value: unknown, leaf: ReadLeaf, sourceType: string): void {
   const text = textOfJsonColumn(value, leaf, sourceType);
   const isText = !leaf.isList && leaf.element.converted_type === 'TIME_MICROS';

@@ -23,7 +23,6 @@ export const maxFixedBytes = 64;
 /** Types with short text and nothing to escape; the same in every text format. */
 export type FixedType = Exclude<ColumnType, 'text' | 'json' | 'jsonb' | 'as_json' | 'bytea'>;
 
-/** There is room for it. @returns the end of what was written */
 export function putFixed(
   type: FixedType,
   target: DataView,
@@ -74,7 +73,6 @@ const FLOAT_BELOW = 1e4;
 const MILLION = 1e6;
 const HUNDREDTH = 10_000;
 
-/** @returns the end of what was written, at most 26 bytes */
 function writeFloat8(target: DataView, at: number, value: number): number {
   const size = Math.abs(value);
   if (size >= LEAST && size < DOUBLE_BELOW) {
@@ -84,7 +82,6 @@ function writeFloat8(target: DataView, at: number, value: number): number {
   return writeWord(target, at, float8Text(value));
 }
 
-/** @param value a float4. @returns as `writeFloat8` */
 function writeFloat4(target: DataView, at: number, value: number): number {
   const size = Math.abs(value);
   if (size >= LEAST && size < FLOAT_BELOW) {
@@ -207,14 +204,12 @@ function writeTimestamp(
   return keptBeforeChrist[slot] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
-/** The slot of a day, counted from 2000-01-01; its text is there. */
 function slotOf(day: number): number {
   const slot = day & (DAYS - 1);
   if (keptDays[slot] !== day) formatDay(day, slot);
   return slot;
 }
 
-/** Writes `YYYY-MM-DD`, and bytes behind it. */
 function writeDay(target: DataView, at: number, slot: number): number {
   const text = slot * TEXT_BYTES;
   // They are copied as numbers of eight bytes: a digit in the first byte is never that of a NaN.

@@ -10,7 +10,6 @@ const DIGITS_APART = 6;
 /** That does not hold for a smaller float4, which has fewer bits. */
 const LEAST_NORMAL = 2 ** -126;
 
-/** Or `NaN`, `Infinity`, `-Infinity`. */
 export function float8Text(value: number): string {
   const odd = oddText(value);
   if (odd !== null) return odd;
@@ -19,7 +18,6 @@ export function float8Text(value: number): string {
   return layOut(value.toExponential(), DOUBLE_FIXED_BELOW);
 }
 
-/** Given as the double of the same value. */
 export function float4Text(value: number): string {
   const odd = oddText(value);
   if (odd !== null) return odd;
@@ -53,7 +51,6 @@ function oddText(value: number): string | null {
   return Number.isFinite(value) ? null : String(value);
 }
 
-/** Converts `-d.ddde±x` to PostgreSQL's layout. */
 function layOut(exponential: string, fixedBelow: number): string {
   const [, sign = '', first = '', rest = '', exponentText] =
     /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/.exec(exponential) ?? [];

@@ -2,7 +2,6 @@
 
 const ZERO = 48;
 
-/** Numbers below 100 in two digits, for a little-endian write. */
 const PAIRS = Uint16Array.from(
   { length: 100 },
   (_, value) => ZERO + Math.floor(value / 10) + ((ZERO + (value % 10)) << 8),
@@ -32,7 +31,6 @@ export function writeWhole(target: DataView, at: number, value: number): number 
   return end;
 }
 
-/** Counts the digits of a whole number below 2^31. */
 function digitsOf(value: number): number {
   if (value < 100_000) {
     if (value < 100) return value < 10 ? 1 : 2;
@@ -55,7 +53,6 @@ export function readInt64(source: DataView, at: number): number | bigint {
   return source.getBigInt64(at);
 }
 
-/** At most 20 bytes. */
 export function writeInteger(target: DataView, at: number, value: number | bigint): number {
   if (typeof value === 'bigint') return writeWord(target, at, value.toString());
   if (value < 0) {
@@ -73,7 +70,6 @@ export function writeWord(target: DataView, at: number, word: string): number {
   return at + word.length;
 }
 
-/** A whole number from 0 to 2^53. */
 function writeSize(target: DataView, at: number, value: number): number {
   if (value <= 0x7fff_ffff) return writeWhole(target, at, value);
   const high = Math.floor(value / lowUnit);
@@ -91,7 +87,6 @@ const lowUnit = 10 ** lowDigits;
 
 const HEX = Buffer.from('0123456789abcdef', 'latin1');
 
-/** A byte's two hexadecimal digits, for a little-endian write. */
 const HEX_PAIRS = Uint16Array.from(
   { length: 256 },
   (_, byte) => (HEX[byte >> 4] as number) | ((HEX[byte & 15] as number) << 8),
@@ -118,13 +113,11 @@ function writeHexWord(target: DataView, at: number, word: number): void {
   writeHexHalf(target, at + 4, word);
 }
 
-/** The lower two bytes of a word. */
 function writeHexHalf(target: DataView, at: number, word: number): void {
   const high = HEX_PAIRS[(word >>> 8) & 0xff] as number;
   target.setInt32(at, high | ((HEX_PAIRS[word & 0xff] as number) << 16), true);
 }
 
-/** Two hexadecimal digits per byte. */
 export function writeHex(
   target: DataView,
   at: number,

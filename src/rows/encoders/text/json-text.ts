@@ -17,7 +17,6 @@ import {
 const SHORT_BYTES = 40;
 const ESCAPED_BYTES = 6;
 
-/** With the quotes. */
 export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from + 2);
   out.put(QUOTE);
@@ -25,7 +24,6 @@ export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, en
   out.put(QUOTE);
 }
 
-/** The content of a JSON string of UTF-8 text, or a piece of it. */
 export function writeJsonCharacters(
   out: ByteWriter,
   bytes: Buffer,
@@ -60,7 +58,6 @@ function findSpecial(bytes: Buffer, from: number, end: number): number {
   return at;
 }
 
-/** There is room for them. */
 export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   if (end - from > SHORT_BYTES) {
     bytes.copy(out.bytes, out.length, from, end);
@@ -88,14 +85,12 @@ export function writeJsonValue(out: ByteWriter, bytes: Buffer, from: number, end
   }
 }
 
-/** Always on one line. */
 export function writeJsonbValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from);
   // The first byte is the version of the binary form.
   copyBytes(out, bytes, from + 1, end);
 }
 
-/** Of a value that is no string, the value itself. */
 export function decodeJsonString(bytes: Buffer, from: number, end: number): Buffer {
   if (bytes[from] !== QUOTE) return bytes.subarray(from, end);
   if (!isEscaped(bytes, from, end)) return bytes.subarray(from + 1, end - 1);

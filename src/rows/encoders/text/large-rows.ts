@@ -41,7 +41,6 @@ export async function writeInTurns(
   }
 }
 
-/** Stops after each. */
 export function* writePieces(
   from: number,
   end: number,
@@ -53,7 +52,6 @@ export function* writePieces(
   }
 }
 
-/** Two hexadecimal digits per byte. */
 export function writeLongHex(
   out: ByteWriter,
   bytes: Buffer,
@@ -66,7 +64,6 @@ export function writeLongHex(
   });
 }
 
-/** Each format has its own form of them. */
 export interface RowParts {
   writeStart(out: ByteWriter, column: number): void;
   writeNull(out: ByteWriter): void;
@@ -80,7 +77,6 @@ export interface RowParts {
   writeEnd(out: ByteWriter): void;
 }
 
-/** Others are written as `writers` do. */
 export function largeRowWriter(
   types: readonly ColumnType[],
   writers: readonly FieldWriter[],

@@ -14,7 +14,6 @@ import { largeRowsOf, writeInTurns } from './large-rows.ts';
 import { type RowFormatter, type ViewedRows, viewRows } from './row-formatter.ts';
 import { splitRecords } from './split-records.ts';
 
-/** In any compression of a whole file. */
 export function textFormat(
   names: Pick<EncoderDefinition, 'format' | 'extension' | 'contentType'>,
   formatterOf: (columns: readonly Column[], options?: FormatOptions) => RowFormatter,
@@ -104,13 +103,10 @@ class TextFile implements FileEncoder {
 interface RecordRules {
   /** A line break between double quotes belongs to the record. */
   readonly isQuoted: boolean;
-  /** Records before the first row. */
   readonly headers: number;
-  /** Bytes before the first record, which stay. */
   readonly markBytes: number;
 }
 
-/** Byte for byte. */
 async function* withoutRecords(
   text: AsyncIterable<Buffer>,
   { isQuoted, headers, markBytes }: RecordRules,

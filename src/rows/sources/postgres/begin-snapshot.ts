@@ -42,7 +42,6 @@ export interface SnapshotOptions extends TransactionOptions {
   readonly maxRowBytes: number;
   /** Waits until a row of a few MiB or more may be held; returns what to call once it is not. It throws on abort. */
   readonly holdRow?: (bytes: number, signal: AbortSignal) => Promise<() => void>;
-  /** The span of the interval column that one read covers. */
   readonly sliceMs: number;
   /** Gets the models whose reads a standby has ended. */
   readonly conflicts?: { note(model: string): void };
@@ -86,9 +85,7 @@ interface Begun {
   readonly serverStart: string;
   /** A moment before the snapshot was taken, by the server's clock. Of an exported snapshot: when it was taken over. */
   readonly takenAt: Instant;
-  /** Of the session. A pooler gives its client another one. */
   readonly pid: number;
-  /** To `more`, in its order. */
   readonly answers: readonly BatchAnswer[];
 }
 

@@ -21,7 +21,6 @@ import { judgeTenantColumn, type ModelFinding } from './tenant-column.ts';
 
 export interface ModelReport {
   readonly findings: readonly ModelFinding[];
-  /** Empty if the server could not be asked. */
   readonly plan: readonly string[];
 }
 
@@ -204,7 +203,6 @@ async function checkRights(
   }
 }
 
-/** @returns whether an index says that keys are unique */
 async function checkIndexes(
   client: pg.Client,
   model: Model,
@@ -321,7 +319,6 @@ const quick = {
   idleTimeoutMs: 10_000,
 };
 
-/** @returns null if the relation or its column is not there */
 export async function findTenant(
   connectionString: string,
   model: Model,

@@ -1,4 +1,3 @@
-/** Those that wait get theirs in the order of arrival. */
 export class ConnectionLimit {
   readonly #most: number;
   #open = 0;

@@ -12,9 +12,7 @@ import { serverErrorOf, toSourceError } from './errors.ts';
 import { type BatchAnswer, type BatchStatement, StatementBatch } from './statement-batch.ts';
 
 export interface ConnectionOptions extends ClientOptions {
-  /** The setting that the address is from, for errors. */
   readonly addressName?: string | undefined;
-  /** Default: no limit. */
   readonly connections?: ConnectionLimit;
   /** The wait for others to end if the server, the database or the role has no session left; default 0. */
   readonly roomMs?: number;
@@ -65,7 +63,6 @@ async function connectOnce(options: ConnectionOptions, signal: AbortSignal): Pro
   return client;
 }
 
-/** Says which setting a person must correct. */
 function nameAddress(
   error: SluiceError,
   { user, database }: pg.Client,
@@ -114,10 +111,8 @@ interface ParameterStatus {
   readonly parameterValue: string;
 }
 
-/** As the server said at the start; undefined if it did not. */
 export const encodingOf = (client: pg.Client): string | undefined => factsOf(client).encoding;
 
-/** As the server said at the start; null if it did not. */
 export function serverVersionOf(client: pg.Client): number | null {
   const major = Number.parseInt(factsOf(client).version ?? '', 10);
   return Number.isNaN(major) ? null : major;
@@ -267,7 +262,6 @@ export async function runBatch(
   });
 }
 
-/** A statement that is answered before the statements behind it. */
 interface EarlyAnswer {
   readonly index: number;
   /** If the server has not answered by then, the connection is lost. */
@@ -275,7 +269,6 @@ interface EarlyAnswer {
   onAnswer(answer: BatchAnswer): void;
 }
 
-/** As the server describes them, without running it. */
 export async function describeColumns(
   client: pg.Client,
   sql: string,
@@ -350,7 +343,6 @@ const longestTimerMs = 2 ** 31 - 1;
 
 export const noAnswer = () => new SluiceError('source.unavailable', 'the server did not answer');
 
-/** Failures become SluiceErrors. */
 export async function withAbort<T>(
   client: pg.Client,
   signal: AbortSignal,

@@ -18,7 +18,6 @@ const freeRowBytes = 2 * 2 ** 20;
 /** A block of rows, and the index of its copy. The next block reuses its memory. */
 type CopiedBlock = { readonly of: number; readonly block: SourceBlock };
 
-/** A slice is read with these. */
 export interface SliceReading {
   readonly options: SnapshotOptions;
   readonly select: SelectPlan;
@@ -215,7 +214,6 @@ export class CopyReader implements Submittable {
     this.#notify();
   }
 
-  /** Gives back what it holds. Blocks must not be read any more. */
   close(): void {
     this.#isClosed = true;
     this.#waiting = null;

@@ -119,7 +119,6 @@ async function isReadable(
   return rows[0]?.isReadable === true;
 }
 
-/** @throws SluiceError if the relation does not exist */
 export function findDeniedRights(
   client: pg.Client,
   relation: ReadRelation,
@@ -169,7 +168,6 @@ async function findNamed(
   return rows.map((row) => row.name);
 }
 
-/** Null if the message is in another language. */
 function readDenied(message: string): { readonly kind: string; readonly name: string } | null {
   const [, kind, name] = /permission denied for ([a-z ]+?) "?([^\s"]+)"?$/.exec(message) ?? [];
   return kind === undefined || name === undefined ? null : { kind, name };

@@ -78,7 +78,6 @@ const byState: Readonly<Record<string, ErrorCode>> = {
   XX002: 'source.unsupported', // damaged index
 };
 
-/** Null: PostgreSQL's list does not have its class. */
 export function meaningOf(sqlState: string): ErrorCode | null {
   return byState[sqlState] ?? byClass[sqlState.slice(0, 2)] ?? null;
 }
@@ -95,7 +94,6 @@ export interface ServerError extends Error {
   readonly hint?: string;
 }
 
-/** Below what was made of it; null if no server reported it. */
 export function serverErrorOf(error: unknown): ServerError | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const { code } = cause as Partial<ServerError>;
@@ -155,7 +153,6 @@ function loginAnswerOf({ code, message, routine = '' }: ServerError): {
   return closed === undefined ? null : { code: 'source.access_refused', detail: closed };
 }
 
-/** By the server's function. */
 const closedDatabases: Readonly<Record<string, string>> = {
   CheckMyDatabase:
     'the database accepts no connections (SQLSTATE 55000). Allow them by ALTER DATABASE … ALLOW_CONNECTIONS true',
@@ -163,7 +160,6 @@ const closedDatabases: Readonly<Record<string, string>> = {
     'the database is invalid, as its DROP DATABASE was interrupted (SQLSTATE 55000). Restore it, or correct the database of the address',
 };
 
-/** By the server's function. */
 const connectionLimits: Readonly<Record<string, string>> = {
   InitProcess: 'Raise max_connections of the server, or use fewer connections',
   ProcArrayAdd: 'Raise max_connections of the server, or use fewer connections',
@@ -303,7 +299,6 @@ const clientRefusals: readonly {
   },
 ];
 
-/** The owner of the export sees this. */
 function detailOf(code: ErrorCode, found: ServerError): string {
   const { code: state, message, where, detail = '' } = found;
   switch (code) {
@@ -338,7 +333,6 @@ const shortages: Readonly<Record<string, string>> = {
   '53200': '. Give the server more memory, or lower its work_mem',
 };
 
-/** The settings behind limits of time. */
 const limits: Readonly<Record<string, string>> = {
   '25P03': 'the limit of idle_in_transaction_session_timeout',
   '25P04': 'the limit of transaction_timeout',

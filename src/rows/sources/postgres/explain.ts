@@ -11,7 +11,6 @@ import type { PlanSelect } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
 
-/** @param runs whether the rows are read too, and thrown away */
 export async function explain(
   options: SnapshotOptions,
   plan: PlanSelect,

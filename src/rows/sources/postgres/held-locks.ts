@@ -12,7 +12,6 @@ export interface HoldLimits {
 
 export interface HeldSessions {
   readonly pids: () => readonly number[];
-  /** Called once. */
   readonly onExcess: (error: SluiceError) => void;
 }
 

@@ -131,7 +131,6 @@ const viewedOnly = () => `,
   reading (id, reader, view, function) AS (
     SELECT viewed.id, viewed.reader, viewed.view, CAST(NULL AS pg_catalog.text) FROM viewed)`;
 
-/** As JSON; none if no policy lets the role read. */
 function guardedSql(relation: ReadRelation, readingOf: (relation: ReadRelation) => string): string {
   return `${viewedRelationsSql(relation)}${readingOf(relation)}
   SELECT ${nameOf('t')} AS "table", CASE WHEN reading.view <> t.oid THEN ${nameOf('v')} END AS view, u.rolname AS reader,
@@ -164,7 +163,6 @@ interface Guarded {
   readonly policies: readonly Policy[];
 }
 
-/** The names of the policies that may leave out rows. */
 function narrowing(policies: readonly Policy[]): readonly string[] {
   const isShown = policies.some(({ isPermissive, isOpen: all }) => isPermissive && all);
   return policies
@@ -195,7 +193,6 @@ function describeGuarded(guarded: Guarded, isFiltered: boolean): string | null {
     : `row-level security may hide rows of ${table} from ${as}: ${which}. ${hint}`;
 }
 
-/** As a sentence; null: none does. */
 export async function findApplied(
   client: pg.Client,
   relation: ReadRelation,

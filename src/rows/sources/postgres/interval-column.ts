@@ -1,6 +1,5 @@
 import type { Column } from '../../../foundation/domain/row-block.ts';
 
-/** Null if it is a timestamptz, or of a type that is refused. */
 export function describeIntervalColumn({
   name,
   type,

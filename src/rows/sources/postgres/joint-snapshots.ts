@@ -161,7 +161,6 @@ export class JointSnapshots {
     return { index, reading, slices, rows, leftBytes: maxBytes, blocks: [] };
   }
 
-  /** Never rejects. */
   async #end(client: pg.Client): Promise<void> {
     const { kept } = this.#options;
     await (kept ? kept.give(client) : closeConnection(client));
@@ -171,7 +170,6 @@ export class JointSnapshots {
 interface Small {
   readonly index: number;
   readonly reading: SliceReading;
-  /** One, or none if there are no rows. */
   readonly slices: readonly Slice[];
   readonly rows: number;
   /** Negative: it has too many bytes. */
@@ -195,7 +193,6 @@ function planAll(plan: PlanSelect, all: readonly Asked[]): readonly Planned[] {
   });
 }
 
-/** Each once. */
 function shapesOf(planned: readonly Planned[]): readonly string[] {
   const all = planned.map(({ plan }) => [plan.describeSql, plan.used.describeSql ?? []].flat());
   return [...new Set(all.flat())];
@@ -209,7 +206,6 @@ function countSqlOf(planned: readonly Planned[], relations: readonly ReadRelatio
   return `SELECT ${[...counts, ...relations.map(readKindSql)].join(', ')}`;
 }
 
-/** Reads the rows of all, as long as each keeps to its bytes. */
 async function readRows(
   client: pg.Client,
   small: readonly Small[],

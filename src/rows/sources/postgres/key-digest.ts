@@ -85,7 +85,6 @@ function tail(bytes: Uint8Array, at: number, count: number): number {
 export interface KeyFields {
   readonly offsets: Int32Array;
   readonly lengths: Int32Array;
-  /** Fields of a row in `offsets` and `lengths`. */
   readonly width: number;
   readonly field: number;
 }
@@ -154,7 +153,6 @@ export class KeyDigest {
     return { digest: this.read(), count: this.#count };
   }
 
-  /** A version and 32 hexadecimal digits. */
   read(): string {
     const words = [...this.#sums].map((sum) => sum.toString(16).padStart(8, '0'));
     return version + words.toReversed().join('');

@@ -34,7 +34,6 @@ interface Session {
   /** True if it executes what `KEEPS_UP` finds, which holds a virtual id as long as it runs and writes no rows. */
   readonly isUpkeep?: boolean;
   readonly transactionAt: number | null;
-  /** Null if it executes none. */
   readonly messageAt: number | null;
   /** The role that logged in, and what it calls itself. */
   readonly role?: number | null;
@@ -56,7 +55,6 @@ export interface Look {
   readonly nextId: string;
   readonly sessions: readonly Session[];
   readonly locks: readonly { readonly id: string; readonly pid: number; readonly own: boolean }[];
-  /** Sessions to our own tables. */
   readonly storePids: readonly number[];
   readonly prepared: readonly {
     readonly id: string;
@@ -250,7 +248,6 @@ export function findReading(
   return new Set(reading.map(({ pid }) => pid));
 }
 
-/** By `baseOf`. */
 export function namesOfProcesses(
   { sessions, locks }: Look,
   pids: ReadonlySet<number>,

@@ -46,9 +46,7 @@ export interface SelectPlan {
   countSql(range: DataInterval, limit: number | null): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
-  /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
-  /** The interval column; null if none selects the rows. */
   readonly moment: Pick<Column, 'name' | 'type' | 'sourceType'> | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
@@ -58,15 +56,12 @@ export interface SelectPlan {
   readonly deletes?: {
     readonly columns: readonly Column[];
     copySqls(range: DataInterval): readonly string[];
-    /** Sends keys that are given as text. */
     keysSqls(keys: readonly KeyTexts[]): readonly string[];
   };
-  /** The model's keys; null for a request of keys. */
   readonly keys: {
     /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
     readonly places: readonly number[];
     readonly columns: readonly Column[];
-    /** Sends only `columns`, in any order. */
     copySql(range: DataInterval): string;
   } | null;
 }
@@ -101,11 +96,9 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
   readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
-  /** @param described the columns of `describeSql`, in their order */
   select(described: readonly DescribedColumn[]): SelectPlan;
 }
 
-/** Plans a request. Throws SluiceError `query.*` or `source.*`. */
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
 export function planModels(models: readonly Model[]): PlanSelect {
@@ -326,7 +319,6 @@ function keyColumnsOf(
 interface ReadRequest {
   readonly request: SourceRequest;
   readonly model: Model;
-  /** Of all columns, if the request is of `columns`. */
   readonly query: ParsedQuery | null;
   readonly projection: Projection | null;
 }
@@ -337,7 +329,6 @@ const hiddenKeysOf = ({ request, model, query }: ReadRequest): readonly string[]
     ? []
     : model.keyColumns.filter((key) => outputIndexOf(key, model, query) < 0);
 
-/** Under any name; -1 if there is none. */
 function outputIndexOf(key: string, model: Model, query: ParsedQuery | null): number {
   const isPlain = model.columns.some((column) => column.name === key && !column.expression);
   if (!isPlain) return -1;

@@ -22,12 +22,10 @@ import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
-/** An option that is left out is as in `defaults`. */
 export interface PostgresSourceOptions
   extends Partial<Omit<SnapshotOptions, 'addressName'>>,
     Partial<HoldLimits> {
   readonly connectionString: string;
-  /** For errors. */
   readonly addressName?: string | undefined;
   readonly primaryName?: string | undefined;
   /** The primary, if the database above is a standby: settling happens there. */
@@ -41,11 +39,9 @@ export interface PostgresSourceOptions
   readonly settlePollMs?: number;
   /** Called each time that settling looks at a server; many intervals may share a look. */
   readonly onSettleLook?: () => void;
-  /** The time that a connection stays open for the next use. */
   readonly keepConnectionMs?: number;
   /** If other roles' times are hidden: when after the wait an interval is checked again; default `settleTimeoutMs`. */
   readonly unseenMs?: number;
-  /** Default: no limit. */
   readonly smallOpens?: SmallOpens;
 }
 
@@ -89,7 +85,6 @@ class PostgresSource implements Source {
   readonly #source: Address;
   readonly #primary: Address | null;
   readonly #servers: SettledServers;
-  /** Of the connections that read no rows. */
   readonly #connecting: Pick<ConnectionOptions, 'applicationName' | 'connectTimeoutMs' | 'roomMs'>;
   readonly #watched: SnapshotOptions;
   /** Reads as runs do: keeps connections, and notes what a standby ended. */

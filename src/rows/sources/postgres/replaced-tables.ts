@@ -34,7 +34,6 @@ export function tablesReplaced(): SluiceError {
   return new SluiceError('source.unavailable', detail);
 }
 
-/** After the relations of a transaction were read. */
 export async function areTablesReplaced(client: pg.Client, signal: AbortSignal): Promise<boolean> {
   const sql = `SELECT ${anyReplacedSql} AS replaced`;
   const [row] = await query<{ replaced: boolean }>(client, sql, signal);

@@ -30,7 +30,6 @@ async function readHistory(client: pg.Client, signal: AbortSignal): Promise<Hist
   return history;
 }
 
-/** Null if nothing is wrong. */
 export async function findPrimaryFault(
   standby: pg.Client,
   primary: pg.Client,

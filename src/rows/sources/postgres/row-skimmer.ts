@@ -18,7 +18,6 @@ export class RowTooLargeError extends Error {
 /** They may identify a row that is too large to hold. */
 export class RowSkimmer {
   readonly #fields: (Buffer | undefined)[] = [];
-  /** Null before it was read. */
   #count: number | null = null;
   #word = 0;
   #wordBytes = 0;
@@ -80,7 +79,6 @@ interface KeyedColumns {
   } | null;
 }
 
-/** Names a row that is too large by its key, if that is known. */
 export function nameLargeRow(
   error: unknown,
   { columns, hidden, keys }: KeyedColumns,

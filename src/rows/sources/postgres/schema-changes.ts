@@ -6,9 +6,7 @@ import type { DescribedColumn } from './column-types.ts';
 
 export interface TypeChange {
   readonly column: string;
-  /** In the model. */
   readonly declared: string;
-  /** In the database. */
   readonly found: string;
 }
 
@@ -84,7 +82,6 @@ export function describeTypeFault(model: Model, change: TypeChange): string | nu
   return `column ${column} is ${found} in the database, but ${declared} in the model ${model.name}`;
 }
 
-/** @throws SluiceError `source.schema_changed` */
 export function refuseTypeChanges(model: Model, changes: readonly TypeChange[]): void {
   const faults = changes.flatMap((change) => describeTypeFault(model, change) ?? []);
   if (faults.length > 0) throw new SluiceError('source.schema_changed', faults.join('; '));

@@ -266,11 +266,9 @@ export function openSince({ nowMs, sessions, locks, prepared }: Look): number | 
 
 export interface SequencePlan {
   readonly sql: string;
-  /** @param openSince as of `sequenceOf` */
   of(answer: string, openSince: number | null): SequenceReading;
 }
 
-/** @throws SluiceError `source.model_invalid` */
 export function changesOf({ name, changes }: Model): ModelChanges {
   if (changes) return changes;
   const detail = `${name} has no version_column, so its changes cannot be exported`;

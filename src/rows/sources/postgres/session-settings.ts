@@ -2,7 +2,6 @@ import { quoteText } from '../../query/print.ts';
 import { markOwnTransaction } from './live-transactions.ts';
 import { tenantSetting } from './source-role.ts';
 
-/** Default: no table with a policy. */
 export interface Reader {
   readonly tenantKey: string;
   readonly rowSecurity?: string;

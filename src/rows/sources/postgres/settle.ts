@@ -24,7 +24,6 @@ import { findPrimaryFault, hasReplayed, isSameTimeline, readPosition } from './r
 import type { SharedServer } from './shared-server.ts';
 
 export interface SettleTimes {
-  /** Maximum time of all waits for an interval together. */
   readonly allowedMs: number;
   /** Maximum time of this one. It does not wait for what another interval has waited for as long. */
   readonly patienceMs: number;

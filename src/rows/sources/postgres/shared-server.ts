@@ -82,7 +82,6 @@ export class SharedServer {
     await (restMs > 0 ? delay(restMs) : setImmediate());
   }
 
-  /** After all that was asked for before. */
   use<T>(
     signal: AbortSignal,
     work: (client: pg.Client, signal: AbortSignal) => Promise<T>,
@@ -204,7 +203,6 @@ export class LongWaits {
     }
   }
 
-  /** As `noteReading` noted them. */
   readingAt({ serverStart }: Look): ReadonlySet<string> {
     return serverStart === this.#serverStart ? this.#reading : new Set();
   }

@@ -211,7 +211,6 @@ class ShortReads extends PlannedRows implements SourceSnapshot {
 }
 
 interface Parts {
-  /** Null after the last one. */
   readonly next: DataInterval | null;
   goOn(): void;
   /** Throws the error if no shorter part could help. */

@@ -293,7 +293,6 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
     return this.#readAll(signal, () => {}, read);
   }
 
-  /** @param onEnd called once all is read */
   async *#readAll(
     signal: AbortSignal,
     onEnd: () => void,

@@ -18,7 +18,6 @@ interface Flush {
 
 /** One round trip and one packet, by the extended protocol with one Sync. After an error the server skips the rest. */
 export class StatementBatch implements Submittable {
-  /** One per statement, in order. Rejects with pg's error. */
   readonly answers: Promise<readonly BatchAnswer[]>;
   readonly #statements: readonly BatchStatement[];
   readonly #done: BatchAnswer[] = [];

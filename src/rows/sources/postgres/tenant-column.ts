@@ -13,9 +13,7 @@ export interface ModelFinding {
 }
 
 interface TenantType {
-  /** People's words for its values. */
   readonly values: string;
-  /** A value of it, for a plan without a project. */
   readonly example: string;
   accepts(tenantKey: string): boolean;
 }

@@ -18,7 +18,6 @@ import {
 /** By name: `host`, `path`. An empty one is not added. A bigint is a number of any length. */
 type Parts = Readonly<Record<string, string | number | bigint | null | undefined>>;
 
-/** Parts are read out of each by itself. */
 interface Sources {
   readonly column: string;
   readonly properties: readonly Properties[];

@@ -133,7 +133,6 @@ function anonymiseIp(text: string): string | null {
   return `${network.map((group) => group.toString(16)).join(':')}::`;
 }
 
-/** Of a valid IPv6 address. */
 function expand(address: string): number[] {
   const [head = '', tail] = address.split('::');
   const before = groupsOf(head);

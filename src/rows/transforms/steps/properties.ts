@@ -93,7 +93,6 @@ export const setProperties = defineTransform({
   },
 });
 
-/** Deeper values stay nested. */
 const maxLevels = 32;
 
 /** Length of all new names together, if the properties themselves are not longer. */

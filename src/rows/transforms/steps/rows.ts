@@ -193,7 +193,6 @@ const is: Operator = (value, wanted) => {
 const isOneOf: Operator = (value, wanted) =>
   (listOf(wanted) ?? []).some((element) => is(value, element));
 
-/** By the kinds of values that they compare with. */
 const operators = {
   is: { holds: is, takes: ['string', 'number', 'boolean', 'null'] },
   in: { holds: isOneOf, takes: ['list'] },
