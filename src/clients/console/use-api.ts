@@ -44,8 +44,8 @@ const descriptions = new WeakMap<Api, Promise<ApiDescription>>();
 export function useDescription(): Resource<ApiDescription> {
   const { api } = useConsole();
   const load = () => {
-    const known = descriptions.get(api);
-    if (known) return known;
+    const earlier = descriptions.get(api);
+    if (earlier) return earlier;
     const described = describe(api);
     descriptions.set(api, described);
     described.catch(() => descriptions.delete(api));

@@ -123,7 +123,7 @@ function cellsOfSnapshot(one: Delivered, link: ReactNode): readonly ReactNode[] 
   return [link, taken, formatCount(rows), withPast(what, superseded)];
 }
 
-/** What a delivery has, and the intervals in whose place it is. */
+/** Adds the intervals in whose place a delivery is. */
 function withPast(what: string, superseded: Delivered['superseded']): ReactNode {
   if (superseded === null) return what;
   return (

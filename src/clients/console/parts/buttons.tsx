@@ -105,7 +105,7 @@ export function ConfirmDialog(props: DialogProps) {
   );
 }
 
-/** What the children of an `AskButton` get for their inputs. */
+/** The children of an `AskButton` get this for their inputs. */
 interface Inputs<Draft extends object> {
   readonly draft: Draft;
   readonly change: (part: Partial<Draft>) => void;

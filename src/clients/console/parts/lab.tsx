@@ -20,7 +20,6 @@ interface LabDraft {
   readonly model: string;
 }
 
-/** What is asked of the lab, and its last answer. */
 type LabState = ReturnType<typeof useLab>;
 
 const firstDraft = { source: 'newest', limit: '5', rows: '', model: '' } as const;
