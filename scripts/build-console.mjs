@@ -4,7 +4,13 @@ import { changedAt } from './changed-at.mjs';
 import { compressFiles } from './compress-files.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const sources = ['src/clients/console', 'vite.config.ts', 'package-lock.json', 'scripts'];
+const sources = [
+  'src/clients/console',
+  'client/check',
+  'vite.config.ts',
+  'package-lock.json',
+  'scripts',
+];
 const folder = 'dist/console';
 const built = `${folder}/index.html.br`;
 

@@ -41,6 +41,12 @@ describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
   });
 
   const button = (name: string | RegExp) => page.getByRole('button', { name });
+  const verdict = () => page.getByRole('status', { name: 'Result of the check' });
+  const check = async (text: string | RegExp) => {
+    await button('Check here').click();
+    await verdict().getByText(text).waitFor();
+    return verdict().getByRole('listitem').allTextContents();
+  };
 
   test('makes one, and shows what it holds, the key and the command of the checker', async () => {
     await page.getByRole('heading', { name: 'No statements yet' }).waitFor();
@@ -71,6 +77,51 @@ describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
     expect((await client.post(`${exportsPath}/${id}/acknowledgements`, said)).status).toBe(201);
     await page.reload();
     await page.getByText('statement 1, 79 rows, but its balance is 80').waitFor();
+    await expectToBeAccessible(page);
+  });
+
+  test('checks chain and signatures by the script that customers run', async () => {
+    await button('Make one now').click();
+    await page.getByRole('rowheader', { name: '2', exact: true }).waitFor();
+    const lines = await check('The chain and all signatures are right.');
+    // A line for each month: the intervals may be of two.
+    const rows = lines.map((line) => Number(/ rows (\d+) /.exec(line)?.[1] ?? 0));
+    expect(rows.reduce((sum, count) => sum + count)).toBe(80);
+    expect(lines.at(-1)).toMatch(/Right\. The head is 2:[0-9a-f]{64}$/);
+    await expectToBeAccessible(page);
+  });
+
+  test('names the statement that was changed, or is missing', async () => {
+    const path = /statements\/1\/?$/;
+    await page.route(path, async (route) => {
+      const answer = await route.fetch();
+      await route.fulfill({
+        response: answer,
+        body: (await answer.text()).replace('"rows":40', '"rows":41'),
+      });
+    });
+    const changed = await check('This is not shown to be right.');
+    expect(changed.at(-1)).toMatch(/^WRONG: _sluice\/statements\/1\.json has no right signature/);
+    await page.unroute(path);
+    const list = /statements\/?\?limit=1000/;
+    await page.route(list, async (route) => {
+      // An answer that the page has already would have no body.
+      const { 'if-none-match': _, ...headers } = route.request().headers();
+      const answer = await route.fetch({ headers });
+      const body = (await answer.json()) as { readonly results: readonly unknown[] };
+      await route.fulfill({ response: answer, json: { ...body, results: body.results.slice(1) } });
+    });
+    const cut = await check('This is not shown to be right.');
+    expect(cut.at(-1)).toContain('_sluice/statements/2.json is missing');
+    await page.unroute(list);
+  });
+
+  test('says that it cannot check in a browser without Ed25519', async () => {
+    await page.evaluate(
+      `SubtleCrypto.prototype.generateKey = () => Promise.reject(new DOMException('', 'NotSupportedError'))`,
+    );
+    const lines = await check('This is not shown to be right.');
+    expect(lines).toEqual([expect.stringMatching(/^NOT CHECKED: this browser cannot/)]);
     await expectToBeAccessible(page);
     expect(site.faults).toEqual([]);
   });

@@ -234,6 +234,9 @@ export const places = {
 /** Types that the build writes outside of src. */
 export const generatedTypes = ['../dist/api-schema.d.ts'];
 
+/** The page checks statements by the script that customers run. */
+export const checkerOfCustomers = '../client/check/sluice-check.mjs';
+
 export const forbiddenFolders = ['utils', 'common', 'helpers', 'shared', 'misc'];
 
 export const maxLines = 400;

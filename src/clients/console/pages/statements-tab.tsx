@@ -1,5 +1,11 @@
 import { useState } from 'react';
 import type { Statement, StatementHead } from '../api-types.ts';
+import {
+  checkStatements,
+  readSigningKey,
+  type SigningKey,
+  type StatementVerdict,
+} from '../check-statements.ts';
 import { useAction, useConsole, useResource } from '../use-api.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { ActButton, CopyText } from '../parts/buttons.tsx';
@@ -55,7 +61,7 @@ export function StatementsTab({ exportId: id }: { readonly exportId: string }) {
         </Empty>
       )}
       {head.data && key.data && head.data.number > 0 && (
-        <Proof head={head.data} signingKey={key.data} />
+        <Proof exportId={id} head={head.data} signingKey={key.data} />
       )}
       {data && data.results.length > 0 && (
         <ScrolledTable className="scroll" label="List of statements" heads={heads}>
@@ -106,29 +112,47 @@ function StatementRow({ id, statement }: { readonly id: string; readonly stateme
 }
 
 interface ProofProps {
+  readonly exportId: string;
   readonly head: StatementHead;
   readonly signingKey: SigningKey;
 }
 
-function Proof({ head, signingKey: { fingerprint, publicKey } }: ProofProps) {
+/** The head, the key, the command of the checker, and a check in the browser. */
+function Proof({ exportId, head, signingKey: { fingerprint, publicKey } }: ProofProps) {
+  const { api } = useConsole();
+  const [verdict, setVerdict] = useState<StatementVerdict | null>(null);
   const shownKey = fingerprint ?? publicKey;
+  const check = useAction(async () => {
+    setVerdict(null);
+    const newest = await api.get('batch_exports/{id}/statements/head', { id: exportId });
+    setVerdict(await checkStatements(api, exportId, newest, shownKey));
+  });
   const command = `node sluice-check.mjs ./copy-of-the-bucket --deep --key ${shownKey} --head ${head.number}:${head.sha256}`;
   return (
-    <Facts
-      of={{
-        'At the destination': (
-          <>
-            {head.put_number} of {head.number}
-            {head.put_fault !== null && <span className="warn-text"> {head.put_fault}</span>}
-          </>
-        ),
-        'Loaded by the receiver': <Loaded acknowledged={head.acknowledged} />,
-        [fingerprint === null ? 'Public key' : 'Fingerprint of the key']: (
-          <CopyText text={shownKey} what="key" />
-        ),
-        'Check a copy of the bucket': <CopyText text={command} what="command" />,
-      }}
-    />
+    <>
+      <Facts
+        of={{
+          'At the destination': (
+            <>
+              {head.put_number} of {head.number}
+              {head.put_fault !== null && <span className="warn-text"> {head.put_fault}</span>}
+            </>
+          ),
+          'Loaded by the receiver': <Loaded acknowledged={head.acknowledged} />,
+          [fingerprint === null ? 'Public key' : 'Fingerprint of the key']: (
+            <CopyText text={shownKey} what="key" />
+          ),
+          'Check a copy of the bucket': <CopyText text={command} what="command" />,
+        }}
+      />
+      <div className="row">
+        <ActButton act={check}>Check here</ActButton>
+        <span className="muted small">
+          Checks the chain and the signatures in this browser, not the files at the destination.
+        </span>
+      </div>
+      {verdict && <Verdict verdict={verdict} />}
+    </>
   );
 }
 
@@ -145,24 +169,23 @@ function Loaded({ acknowledged }: Pick<StatementHead, 'acknowledged'>) {
   );
 }
 
-interface SigningKey {
-  /** SHA-256 of the public key; null if the browser cannot compute it here. */
-  readonly fingerprint: string | null;
-  readonly publicKey: string;
-}
-
-/** The newest key of the installation; null before the first. */
-async function readSigningKey(api: Api): Promise<SigningKey | null> {
-  const answer = parseJson(await api.getText('/api/signing_keys', {}));
-  const newest: unknown = isRecord(answer) && Array.isArray(answer.keys) && answer.keys.at(-1);
-  if (!isRecord(newest) || typeof newest.public_key !== 'string') return null;
-  const { public_key: publicKey } = newest;
-  const pairs = publicKey.match(/../g) ?? [];
-  const bytes = Uint8Array.from(pairs, (pair) => Number.parseInt(pair, 16));
-  const digest = await globalThis.crypto.subtle?.digest('SHA-256', bytes);
-  const digits =
-    digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0'));
-  return { fingerprint: digits?.join('') ?? null, publicKey };
+function Verdict({ verdict: { isRight, lines } }: { readonly verdict: StatementVerdict }) {
+  return (
+    <div role="status" aria-label="Result of the check">
+      <p className={isRight ? 'good-text' : 'warn-text'}>
+        <strong>
+          {isRight ? 'The chain and all signatures are right.' : 'This is not shown to be right.'}
+        </strong>
+      </p>
+      <ul className="small reason">
+        {lines.map((line) => (
+          <li key={line}>
+            <code>{line}</code>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
 }
 
 /** A page for people, or the bytes that are signed. */
