@@ -14,8 +14,7 @@ const texts: Readonly<Record<Unsettled, string>> = {
 
 /** For the owner: what an unsettled interval means, what it waits for and what happens next. Null if it has settled. */
 export function describeUnsettled({ reason, blockers = [] }: Settlement): string | null {
-  if (reason === null) return null;
-  return `${texts[reason]}${describeOpen('Still open', blockers)}`;
+  return reason === null ? null : `${texts[reason]}${describeOpen('Still open', blockers)}`;
 }
 
 /** Null: the snapshot is from after the end of its interval. @throws `source.unavailable` if a later attempt can show it */

@@ -158,14 +158,14 @@ const bounds = { values: 300_000, names: 1_000, depth: 8 } as const;
 export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
   try {
     const value = (await parseForeignJson(bytes, bounds)) as Partial<Manifest> | null;
-    const known =
+    const isOurs =
       typeof value?.batch_export_id === 'string' &&
       isStorable(value.run_id) &&
       isStorable(value.era) &&
       typeof value.generation === 'number' &&
       areFiles(value.files) &&
       areFiles(value.rejected_files);
-    return known ? (value as Manifest) : null;
+    return isOurs ? (value as Manifest) : null;
   } catch {
     return null;
   }

@@ -170,8 +170,7 @@ export function partitionFolder({ name, part }: PartitionField, json: string | n
   const text = json === null ? null : textOfJson(json);
   const value = text === null || part === null ? text : cutDate(text, part);
   const head = `${escapeValue(name)}=`;
-  if (value === null || value === '') return `${head}${defaultPartition}`;
-  return nameFolder(head, value);
+  return value === null || value === '' ? `${head}${defaultPartition}` : nameFolder(head, value);
 }
 
 function nameFolder(head: string, value: string): string {

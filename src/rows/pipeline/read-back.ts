@@ -77,10 +77,10 @@ export async function readDeliveredKeys(
   tell: (key: string) => Promise<void> | undefined,
 ): Promise<string | null> {
   const path = join(await folder.path(), 'delivered');
-  const made = madeBy(recipe);
+  const by = madeBy(recipe);
   const written = asWritten(columns, recipe.schema);
   const all = [
-    ...files.map((entry) => ({ entry, by: made })),
+    ...files.map((entry) => ({ entry, by })),
     ...rejectedFiles.map((entry) => ({ entry, by: 'rejected' as const })),
   ];
   const absent = describeAbsent(columns, recipe.schema);
@@ -134,6 +134,5 @@ export async function fetchFile(
     await file.close();
   }
   if (size !== bytes) return `${key} has ${size} bytes, its manifest says ${bytes}`;
-  if (hash.digest('hex') === sha256) return null;
-  return `${key} does not have the checksum of its manifest`;
+  return hash.digest('hex') === sha256 ? null : `${key} does not have the checksum of its manifest`;
 }

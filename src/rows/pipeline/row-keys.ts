@@ -137,8 +137,7 @@ const timeForm = /^(\d+-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(?:Z|\+00)
 
 function canonicalTime(text: string): string {
   const [, day, time, fraction = '', era = ''] = timeForm.exec(text) ?? [];
-  if (day === undefined) return text;
-  return `${day}T${time}.${fraction.padEnd(6, '0')}${era}`;
+  return day === undefined ? text : `${day}T${time}.${fraction.padEnd(6, '0')}${era}`;
 }
 
 interface KeyColumn {
@@ -169,8 +168,7 @@ export class RowKeys {
         const field = row * columns.length + index;
         const start = offsets[field] ?? 0;
         const length = lengths[field] ?? -1;
-        if (length < 0) return null;
-        return keyOfJson(column, toJson(bytes, start, start + length));
+        return length < 0 ? null : keyOfJson(column, toJson(bytes, start, start + length));
       }),
     );
   }

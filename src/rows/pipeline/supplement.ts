@@ -84,8 +84,8 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
 
 function describe(late: number, inSource: number, delivered: number): string {
   const gone = delivered - (inSource - late);
-  const left = gone === 0 ? '' : ` ${gone} delivered rows are no longer in the source; they stay.`;
-  return `${late} of ${inSource} rows in the source are not in the files, which have ${delivered} rows.${left}`;
+  const rest = gone === 0 ? '' : ` ${gone} delivered rows are no longer in the source; they stay.`;
+  return `${late} of ${inSource} rows in the source are not in the files, which have ${delivered} rows.${rest}`;
 }
 
 /** Facts that need no keys in the files. */

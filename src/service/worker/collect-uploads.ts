@@ -48,8 +48,8 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
 async function look(options: SweepOptions, place: UploadPlace, signal: AbortSignal): Promise<void> {
   const { db } = options.context;
   try {
-    const left = await lookAt(options, place, signal);
-    await endLook(db, place, left ? 'some left' : 'clean');
+    const someLeft = await lookAt(options, place, signal);
+    await endLook(db, place, someLeft ? 'some left' : 'clean');
   } catch (error) {
     // Then only the bucket's lifecycle rule helps, and `sluice verify` says so.
     const isRefused = error instanceof ListRefused;
@@ -176,11 +176,9 @@ async function removeAll(
   files: readonly { readonly key: string }[],
   signal: AbortSignal,
 ): Promise<void> {
+  const keys = files.map(({ key }) => key);
   try {
-    await destination.deleteFiles(
-      files.map(({ key }) => key),
-      signal,
-    );
+    await destination.deleteFiles(keys, signal);
   } catch (error) {
     // The permission to delete may be missing.
     if (toSluiceError(error).spec.retryable) throw error;

@@ -63,12 +63,12 @@ async function compare(
   try {
     const marker = Buffer.from(`Sluice compares two places: ${randomUUID()}\n`);
     // A sweep that died may have left one.
-    const left = await here.statFile(key, signal);
-    await here.commitManifest(key, marker, left?.etag ?? null, { signal });
+    const former = await here.statFile(key, signal);
+    await here.commitManifest(key, marker, former?.etag ?? null, { signal });
     try {
       // The former credentials may have been revoked, or be limited to the former prefix.
-      const known = [...(formerSecrets ? [formerSecrets] : []), secrets];
-      const places = known.map((own) => open({ type, config: formerConfig, secrets: own }));
+      const all = [...(formerSecrets ? [formerSecrets] : []), secrets];
+      const places = all.map((own) => open({ type, config: formerConfig, secrets: own }));
       return await isThere(places, key, marker, signal);
     } finally {
       await here.deleteFiles([key], signal);
@@ -89,8 +89,8 @@ async function isThere(
   try {
     for (const place of places) {
       try {
-        const found = await place.readFile(key, { maxBytes: 1_024, signal });
-        return found !== null && (await buffer(found.body)).equals(marker);
+        const object = await place.readFile(key, { maxBytes: 1_024, signal });
+        return object !== null && (await buffer(object.body)).equals(marker);
       } catch (error) {
         fault = toSluiceError(error);
       }

@@ -61,9 +61,9 @@ export class NotificationCourier {
   }
 
   #running(kind: TargetKind): Set<Promise<void>> {
-    const found = this.#sending.get(kind) ?? new Set();
-    this.#sending.set(kind, found);
-    return found;
+    const running = this.#sending.get(kind) ?? new Set();
+    this.#sending.set(kind, running);
+    return running;
   }
 
   async #send(delivery: ClaimedDelivery, claimedAtMs: number): Promise<void> {

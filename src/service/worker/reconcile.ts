@@ -99,10 +99,10 @@ async function look(
     await noteListed(db, exportId, upTo);
     const { secrets, config } = batchExport.destination;
     const isOwn = secrets !== null || (config.role_arn ?? null) !== null || place.type !== 'S3';
-    const found = describe(at, differences, isOwn);
-    if (after === null && upTo === null) return found;
+    const report = describe(at, differences, isOwn);
+    if (after === null && upTo === null) return report;
     const shown = (key: string | null) => (key === null || !isOwn ? null : hideFolders(key));
-    return { ...found, part: { from: shown(after), to: shown(upTo) } };
+    return { ...report, part: { from: shown(after), to: shown(upTo) } };
   } finally {
     await destination.close();
   }

@@ -57,8 +57,8 @@ export async function removeFiles(
     knows: (...commit) => knowsCommit(db, current, ...commit),
     sign: await readSigner({ db, secrets }),
     confirm: async (keys) => {
-      const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
-      return keys.filter((key) => left.has(key));
+      const listed = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
+      return keys.filter((key) => listed.has(key));
     },
   };
   const removal = await removeLeftovers(destination, commit, leftovers, rules, signal);

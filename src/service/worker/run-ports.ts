@@ -250,7 +250,7 @@ export class LeaseKeeper {
   async #renew(): Promise<void> {
     const { db, leaseMs } = this.#options;
     const all = [...this.#held.values()];
-    const asked = performance.now();
+    const askedAt = performance.now();
     const renewed = await renewLeases(
       db,
       all.map(({ lease, watch }) => ({ ...lease, step: watch?.current() ?? null })),
@@ -258,7 +258,7 @@ export class LeaseKeeper {
     );
     for (const held of all) {
       if (renewed.has(held.lease.runId)) {
-        held.expiresAt = asked + leaseMs;
+        held.expiresAt = askedAt + leaseMs;
       } else if (this.#held.get(held.lease.runId) === held) {
         const why = await whyLost(db, held.lease);
         held.abort.abort(new SluiceError(why === 'cancelled' ? 'run.cancelled' : 'run.lease_lost'));
@@ -321,9 +321,9 @@ export class KnownLease implements PutLease {
    * @throws SluiceError `run.lease_lost`
    */
   async renewBy(ask: () => Promise<boolean>): Promise<void> {
-    const asked = this.#clocks.map((read) => read());
+    const times = this.#clocks.map((read) => read());
     if (!(await ask())) throw new SluiceError('run.lease_lost');
-    this.#ends = asked.map((at) => at + this.#leaseMs);
+    this.#ends = times.map((at) => at + this.#leaseMs);
   }
 
   #lasts(ms: number): boolean {

@@ -69,14 +69,10 @@ const catalogue = {
 
 export type JobName = keyof typeof catalogue;
 
-export type JobData = {
-  readonly [Name in JobName]: ReturnType<(typeof catalogue)[Name]['parse']>;
-};
+export type JobData = { readonly [Name in JobName]: ReturnType<(typeof catalogue)[Name]['parse']> };
 
 /** The handler of each job. If it throws, the error is logged and the next job retries. */
-export type JobHandlers = {
-  readonly [Name in JobName]: (data: JobData[Name]) => Promise<void>;
-};
+export type JobHandlers = { readonly [Name in JobName]: (data: JobData[Name]) => Promise<void> };
 
 export const jobs: { readonly [Name in JobName]: Job<JobData[Name]> } = catalogue;
 

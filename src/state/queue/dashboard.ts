@@ -86,10 +86,7 @@ class RunQueue extends BullMQAdapter {
     await this.#describe(jobs);
     jobs.sort((one, other) => (other.finishedOn ?? 0) - (one.finishedOn ?? 0));
     const hasFailed = (job: Job) => Boolean(job.toJSON().failedReason);
-    return {
-      completed: jobs.filter((job) => !hasFailed(job)),
-      failed: jobs.filter(hasFailed),
-    };
+    return { completed: jobs.filter((job) => !hasFailed(job)), failed: jobs.filter(hasFailed) };
   }
 
   /** The jobs show their runs from now on. Without the database they show what the queue has. */

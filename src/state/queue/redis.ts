@@ -39,10 +39,7 @@ export function openRedis(
   handshakeMs = usualHandshakeMs,
 ): Redis | Cluster {
   const enableOfflineQueue = use === 'worker';
-  const common = {
-    connectTimeout,
-    maxRetriesPerRequest: use === 'worker' ? null : 1,
-  } as const;
+  const common = { connectTimeout, maxRetriesPerRequest: use === 'worker' ? null : 1 } as const;
   if (address.kind === 'cluster') {
     const { login, tls } = address;
     return new Cluster([...address.hosts], {

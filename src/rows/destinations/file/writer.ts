@@ -68,8 +68,7 @@ export async function removeHidden(
   upload: UploadRef,
 ): Promise<boolean> {
   const folder = await findFolder(root, [...folders, ...splitKey(upload.key).folders], false);
-  if (folder === null) return false;
-  return withOurErrors(() => removeFile(folder, hiddenName(upload)));
+  return folder === null ? false : withOurErrors(() => removeFile(folder, hiddenName(upload)));
 }
 
 /** Removes a file, and the record of its owner. @returns whether there was one */

@@ -76,6 +76,5 @@ export function nameOf({ method, query = {} }: NamedRequest): string {
   if (method === 'GET' && has('uploadId')) return 'ListParts';
   if (method === 'POST' && has('uploads')) return 'CreateMultipartUpload';
   if (method === 'POST' && has('uploadId')) return 'CompleteMultipartUpload';
-  if (method === 'HEAD') return 'HeadObject';
-  return method;
+  return method === 'HEAD' ? 'HeadObject' : method;
 }

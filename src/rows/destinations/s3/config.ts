@@ -27,10 +27,7 @@ export const s3Properties = {
     { writeOnly: true },
   ),
   role_arn: optional(
-    Type.String({
-      maxLength: 2048,
-      pattern: '^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\\w+=,.@/-]+$',
-    }),
+    Type.String({ maxLength: 2048, pattern: '^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\\w+=,.@/-]+$' }),
     'ARN of a role that Sluice assumes. Its trust policy must require the external ID of the project.',
     { examples: ['arn:aws:iam::123456789012:role/exports'] },
   ),

@@ -155,11 +155,11 @@ async function putChecked(
   policy?: RetryPolicy,
 ): Promise<Put> {
   const { connection, key, body } = put;
-  const made = await putSmallObject(connection, key, body, condition, put, policy);
+  const answer = await putSmallObject(connection, key, body, condition, put, policy);
   const digest = createHash('md5').update(body).digest('hex');
-  if (isSameTag(made.etag, digest)) return made;
+  if (isSameTag(answer.etag, digest)) return answer;
   const current = await readUnlessDenied(put);
-  if (current === 'unseen') return made;
+  if (current === 'unseen') return answer;
   if (current !== null && (await hasBytes(current.body, body))) return { etag: current.etag };
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
 }

@@ -266,10 +266,7 @@ export function listUploads(
     const next =
       key === ''
         ? undefined
-        : {
-            'key-marker': keyOf(page, key),
-            ...(id !== '' && { 'upload-id-marker': id }),
-          };
+        : { 'key-marker': keyOf(page, key), ...(id !== '' && { 'upload-id-marker': id }) };
     return { items, next: nextOf<Marker>('ListMultipartUploads', page, next) };
   };
   // Upload ids of one key come in the order of their beginning, which is not theirs.

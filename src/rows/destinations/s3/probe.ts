@@ -137,10 +137,7 @@ function trialOf(connection: S3Connection, signal: AbortSignal): S3Connection {
 
 /** For what is left to do after the signal has ended the trial: no request is repeated. */
 function lastWords(connection: S3Connection): S3Connection {
-  return {
-    ...connection,
-    request: (call, own) => connection.request(call, own, once),
-  };
+  return { ...connection, request: (call, own) => connection.request(call, own, once) };
 }
 
 async function probePuts(

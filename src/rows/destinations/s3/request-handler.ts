@@ -272,8 +272,7 @@ async function explainProtocol(
       'No answer of HTTP came, and the port speaks TLS. Set endpoint_url to an address that begins with https://.',
     );
   }
-  if (error.code !== noHttp) return error;
-  return notAStore(`The port does not speak HTTP. ${usualAdvice}`);
+  return error.code !== noHttp ? error : notAStore(`The port does not speak HTTP. ${usualAdvice}`);
 }
 
 function speaksTls(

@@ -100,11 +100,7 @@ export async function uploadPart(
     const { headers } = await client.send(
       {
         ...{ method: 'PUT', key: upload.key, body },
-        query: {
-          partNumber: String(number),
-          uploadId: splitId(upload)[1],
-          'x-id': 'UploadPart',
-        },
+        query: { partNumber: String(number), uploadId: splitId(upload)[1], 'x-id': 'UploadPart' },
         headers: {
           'content-type': 'application/octet-stream',
           'x-amz-checksum-crc32': crc32 ?? undefined,

@@ -149,9 +149,9 @@ class S3Writer implements FileWriter {
 
   async #completeUpload({ upload }: BegunUpload, options: CompleteOptions): Promise<string> {
     const areDigests = this.#isDigest && this.#parts.length === 1;
-    const made = { connection: this.#connection, upload, parts: this.#parts, areDigests };
+    const parts = { connection: this.#connection, upload, parts: this.#parts, areDigests };
     try {
-      return await completeUpload({ ...made, ...options, signal: this.#signal });
+      return await completeUpload({ ...parts, ...options, signal: this.#signal });
     } catch (error) {
       if (codeOf(error) === 'destination.invalid_parts') this.#learn(null);
       this.#mayBeReplaced ||= options.replaces !== null && !isRefused(toSluiceError(error));
