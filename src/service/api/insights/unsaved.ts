@@ -71,6 +71,7 @@ function lookedFields(deps: Deps, family: Family) {
 
 interface TestForm {
   readonly family: Family;
+  readonly tag: string;
   readonly paths: readonly [string, string];
   readonly operations: readonly [readonly [string, string], readonly [string, string]];
   readonly more: TProperties;
@@ -86,8 +87,8 @@ interface TestForm {
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function destinationTestRoutes(api: Api, deps: Deps, form: TestForm): void {
   const { rules } = deps;
-  const { family, more, answer, view } = form;
-  const { write } = exportOperations(family);
+  const { family, tag, more, answer, view } = form;
+  const { write } = exportOperations({ ...family, tag });
   const { bodies, team_id, model, query } = lookedFields(deps, family);
   const { destination } = bodies.Create.properties;
   const { destination: change } = bodies.Patch.properties;
@@ -178,6 +179,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { write } = exportOperations(family);
   destinationTestRoutes(api, deps, {
     family,
+    tag: family.tag,
     paths: ['/test', '/:id/test'],
     operations: [
       ['testNewDestination', 'Run the checks of a destination that is not saved'],

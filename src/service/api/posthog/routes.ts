@@ -38,8 +38,7 @@ const Bound = Type.Optional(
 );
 
 export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
-  const ofPosthog = { ...family, tag: posthogTag };
-  const { read, write } = exportOperations(ofPosthog);
+  const { read, write } = exportOperations({ ...family, tag: posthogTag });
   const { dry_run: _, ...options } = BackfillBody.properties;
 
   api.post(
@@ -76,7 +75,8 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
   );
 
   destinationTestRoutes(api, deps, {
-    family: ofPosthog,
+    family,
+    tag: posthogTag,
     paths: ['/run_test_step_new', '/:id/run_test_step'],
     operations: [
       ['runTestStepNew', 'Test a destination that is not saved'],
