@@ -9,7 +9,7 @@ import {
   openSession,
   timeOf,
 } from '../support/source-sessions.ts';
-import { columnBytes, createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
+import { columnBytes, createEvents, readAll, hourRequest } from '../support/source-tables.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
 import { useStage } from '../support/use-stage.ts';
 import { plainModel } from '../support/plain-model.ts';
@@ -50,10 +50,7 @@ it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came
     connectionString: database.url,
     plan: planModels([plainModel(name)]),
   });
-  const request = {
-    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-    model: name,
-  };
+  const request = hourRequest({ model: name });
   const earlier = await see(source, request);
   const late = () => mayHaveLateRows(source, request, earlier, null, signal);
   expect(await late()).toBe(false);
@@ -89,10 +86,7 @@ it('rows of an attached partition are found though their writer is older than th
     connectionString: database.url,
     plan: planModels([plainModel('spread')]),
   });
-  const request = {
-    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-    model: 'spread',
-  };
+  const request = hourRequest({ model: 'spread' });
   const earlier = await see(source, request);
   await database.sql`
     alter table spread attach partition spread_old for values from ('2024-01-01') to ('2025-01-01')`;
@@ -110,10 +104,7 @@ it('a label of an enum that is renamed makes no row late', async () => {
     connectionString: database.url,
     plan: planModels([{ ...model, columns }]),
   });
-  const request = {
-    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-    model: 'labelled',
-  };
+  const request = hourRequest({ model: 'labelled' });
   await untilWritersEnded(database.pool);
   const earlier = await see(source, request);
   await database.sql`alter type kind rename value 'new' to 'open'`;
@@ -133,10 +124,7 @@ it('keys that the query does not select are read all the same, and no encoder se
     plan: planModels([model]),
     blockBytes: 4_096,
   });
-  const whole = {
-    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-    model: 'pairs',
-  };
+  const whole = hourRequest({ model: 'pairs' });
   const read = async (dslQuery: string | null) => {
     const request = { ...whole, dslQuery };
     const opened = await source.open(request, signal);
@@ -171,8 +159,7 @@ it('finds a late row of each kind among known ones, once its transaction has end
   await insertEvent(seen, 'in time');
   const end = await timeOf(database.pool);
   const interval = { start: end - 3_600_000, end };
-  const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const request = { model: 'events', tenantKey: '1', interval, ...filters };
+  const request = hourRequest({ interval });
 
   const { settled, pending } = await source.settle(interval, signal);
   expect(settled).toBe(false);
@@ -203,8 +190,7 @@ it('takes rows that were removed since for no late ones', async () => {
   for (const event of ['a', 'b']) await insertEvent(session, event);
   const end = await timeOf(database.pool);
   const interval = { start: end - 3_600_000, end };
-  const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const request = { model: 'events', tenantKey: '1', interval, ...filters };
+  const request = hourRequest({ interval });
   // Otherwise a row that was seen looks late, and the interval only runs once more.
   await untilWritersEnded(database.pool);
   const earlier = await see(source, request);

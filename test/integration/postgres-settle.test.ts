@@ -11,7 +11,7 @@ import {
   openSession as openSessionOf,
   timeOf,
 } from '../support/source-sessions.ts';
-import { columnBytes, createEvents, readAll } from '../support/source-tables.ts';
+import { columnBytes, createEvents, readAll, hourRequest } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 import { asRole } from '../support/template-database.ts';
 
@@ -60,11 +60,7 @@ async function alive(session: pg.Client): Promise<number> {
 async function eventsBefore(end: number): Promise<string[]> {
   const source = sourceOf(1000);
   const interval = { start: end - 3_600_000, end };
-  const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const snapshot = await source.open(
-    { model: 'events', tenantKey: '1', interval, ...filters },
-    never,
-  );
+  const snapshot = await source.open(hourRequest({ interval }), never);
   const blocks = await readAll(snapshot, never);
   await snapshot.close();
   return columnBytes(blocks, 'event').map(String).sort();
@@ -247,8 +243,7 @@ describe('settling', () => {
     const foreign = await openSession(other.url);
     await foreign.query('BEGIN; SELECT 1');
     const interval = { start: 0, end: 3_600_000 };
-    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-    const request = { model: 'events', tenantKey: '1', interval, ...filters };
+    const request = hourRequest({ interval });
     const running = await sourceOf(1000).open(request, never);
     expect(await sourceOf(2000).settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
     await running.close();

@@ -6,7 +6,7 @@ import { readLook } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { openDatabase } from '../../src/state/store/database/database.ts';
 import { isDatabaseUnavailable } from '../../src/state/store/database/unavailable.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
-import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
+import { createEvents, readAll, hourRequest } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
@@ -94,7 +94,7 @@ it('a standby is settled once it shows what its primary had written when the las
   const { settled: isSettled, position } = await settled;
   expect(isSettled).toBe(true);
   expect(position).toMatch(/^[0-9A-F]+\/[0-9A-F]+@[\d.]+$/);
-  const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
+  const request = hourRequest({ interval });
   const snapshot = await source.open(request, never, position);
   await readAll(snapshot, never);
   expect(snapshot.keySet()?.count).toBe(1);
@@ -113,7 +113,7 @@ it('a standby that stays behind is named with the position, and settles once it 
     [expect.stringMatching(/^replay:/), expect.stringMatching(/^at:/)],
   ]);
   expect(await source.recheck(interval, pending, never)).toMatchObject({ settled: false, pending });
-  const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
+  const request = hourRequest({ interval });
   const position = pending[0]?.replace('replay:', '') ?? '';
   await expect(source.open(request, never, position)).rejects.toMatchObject({
     code: 'source.unavailable',
@@ -229,7 +229,7 @@ it('rows are read only from the server that settled, if one address leads to sev
   const interval = { start: from, end: await sourceNow() };
   const { settled, position, server } = await source.settle(interval, never);
   expect(settled).toBe(true);
-  const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
+  const request = hourRequest({ interval });
   const nothing = { snapshot: '1:1:', digest: null, count: 0 };
   lead('standby');
   await expect(source.open(request, never, position, server)).rejects.toMatchObject({

@@ -38,7 +38,7 @@ export interface TargetWanted {
 export function createWebhook(
   side: Pick<RunSide, 'context' | 'tenant'>,
   sender: NotificationSender,
-  receiver: Receiver,
+  receiver: Pick<Receiver, 'url'>,
   wanted: TargetWanted = {},
 ): Promise<TargetWithSecret> {
   const { organizationId = side.tenant.organizationId, teamId = null } = wanted;

@@ -11,6 +11,7 @@ import type { Source, SourceRequest, SourceSnapshot } from '../../src/rows/sourc
 import { keysUnder, readAll } from '../conformance/destination-suite.ts';
 import { tenant } from './changing-table.ts';
 import { attempt, encodingOf, firstJob, jobAfter } from './interval-bench.ts';
+import { hourRequest } from './source-tables.ts';
 
 /** A row as a reader has it: its columns, without those of the sequence. */
 export type Rows = ReadonlyMap<string, string>;
@@ -76,8 +77,7 @@ export class SequenceSide {
     const hour = 3_600_000;
     const start = Date.UTC(2024, 2, 1) + this.#tick * hour;
     const interval = { start, end: start + hour };
-    const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
-    const request = { model: 'things', tenantKey: tenant, interval, ...all, whole: true };
+    const request = hourRequest({ model: 'things', tenantKey: tenant, interval, whole: true });
     const job = firstJob({
       ...{ mode: 'changes', runId: run.id, attempt: run.attempts, generation: run.attempts },
       ...{ interval, request, names: keyNames('p', usualFileName, interval), era: this.era },

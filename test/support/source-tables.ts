@@ -52,6 +52,10 @@ export function eventsRequest(
   };
 }
 
+/** The rows of project 1 in the hour from 2024-03-01T00:00Z, unless a test asks for others. */
+export const hourRequest = (changes: Partial<SourceRequest> = {}): SourceRequest =>
+  eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', changes);
+
 /** All blocks of a snapshot, slice after slice. */
 export async function readAll(
   snapshot: SourceSnapshot,

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import { oddValues } from './odd-values.ts';
-import { readAll } from './source-tables.ts';
+import { eventsRequest, readAll } from './source-tables.ts';
 import { plainModel } from './plain-model.ts';
 
 /** A table of `oddValues`: one value in each row, and `more` rows with a value of every column. */
@@ -40,17 +40,9 @@ export async function readWildTable(
   const about = { tenantColumn: 'team_id', keyColumns: ['n'], onSchemaChange: 'follow' } as const;
   const types = Object.fromEntries(names.map((each) => [each, 'unknown']));
   const plan = planModels([plainModel(name, types, about)]);
-  const start = Date.parse('2024-03-01T00:00:00Z');
   const { signal } = new AbortController();
   const snapshot = await createPostgresSource({ connectionString: url, plan }).open(
-    {
-      model: name,
-      tenantKey: '1',
-      interval: { start, end: start + 60_000 },
-      dslQuery: null,
-      includeEvents: null,
-      excludeEvents: null,
-    },
+    eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T00:01:00Z', { model: name }),
     signal,
   );
   const { columns } = snapshot;

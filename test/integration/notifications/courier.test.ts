@@ -1,10 +1,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { claimDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
-import {
-  createTarget,
-  rotateSecret,
-} from '../../../src/service/use-cases/notifications/targets.ts';
+import { rotateSecret } from '../../../src/service/use-cases/notifications/targets.ts';
 import { deliver, redeliver } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
@@ -266,15 +263,7 @@ describe('a receiver', () => {
       'https://169.254.169.254/latest',
       'https://[::1]/',
     ]) {
-      await createTarget(side.context, earlier, side.actor, null, {
-        kind: 'webhook',
-        description: '',
-        url,
-        format: 'json',
-        recipients: [],
-        events: ['export.failing'],
-        enabled: true,
-      });
+      await createWebhook(side, earlier, { url }, { events: ['export.failing'] });
     }
     const courier = couriers.add(strict);
     await happen();

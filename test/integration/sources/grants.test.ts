@@ -12,6 +12,7 @@ import { describeError } from '../../../src/foundation/domain/describe-error.ts'
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { asRole } from '../../support/template-database.ts';
 import { plainColumn, plainModel } from '../../support/plain-model.ts';
+import { hourRequest } from '../../support/source-tables.ts';
 
 let database: TestDatabase;
 /** A role that has nothing yet. */
@@ -94,12 +95,9 @@ it('what is printed for a role that does not exist yet makes the checks pass, an
     ]);
     const end = Date.parse('2024-03-01T01:00:00Z');
     const interval = { start: end - 7_200_000, end };
-    const request = { model: name, tenantKey: tenant, interval, dslQuery: null };
+    const request = hourRequest({ model: name, tenantKey: tenant, interval });
     const { settled } = await source.settle(interval, signal);
-    const snapshot = await source.open(
-      { ...request, includeEvents: null, excludeEvents: null },
-      signal,
-    );
+    const snapshot = await source.open(request, signal);
     const rows = await snapshot.countRows(signal);
     await snapshot.close();
     expect([name, settled, rows]).toEqual([name, true, 1]);
@@ -131,14 +129,7 @@ describe('culprits', () => {
   /** The words of a run, of a check before it, and of a preview's row. */
   async function wordsOf(url: string, model: Model): Promise<readonly string[]> {
     const source = createPostgresSource({ connectionString: url, plan: planModels([model]) });
-    const request = {
-      model: model.name,
-      tenantKey: '1',
-      interval,
-      dslQuery: null,
-      includeEvents: null,
-      excludeEvents: null,
-    };
+    const request = hourRequest({ model: model.name, interval });
     const run = async () => {
       const snapshot = await source.open(request, signal);
       try {

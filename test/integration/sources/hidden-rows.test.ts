@@ -7,7 +7,7 @@ import type { Source } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
-import { eventsRequest } from '../../support/source-tables.ts';
+import { hourRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 import { asRole } from '../../support/template-database.ts';
@@ -28,10 +28,7 @@ const views = ['plain', 'owned', 'invoked', 'nested', 'kept', 'joined'] as const
 const viewModel = (name: string): Model => {
   return { ...model, name, relation: { schema: 'public', name } };
 };
-const request = {
-  ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-  model: 'orders',
-};
+const request = hourRequest({ model: 'orders' });
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {

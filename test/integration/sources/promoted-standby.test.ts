@@ -3,13 +3,13 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import type { EarlierExport, Settlement, Source } from '../../../src/rows/sources/source.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
-import { createEvents, eventsRequest, readAll } from '../../support/source-tables.ts';
+import { createEvents, readAll, hourRequest } from '../../support/source-tables.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 
 const never = new AbortController().signal;
 /** Rows whose times their clients set. */
-const request = eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z');
+const request = hourRequest();
 const portOf = (url: string) => Number(new URL(url).port);
 
 let replication: Replication;

@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
-import { eventsRequest, readAll } from '../../support/source-tables.ts';
+import { readAll, hourRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -29,10 +29,7 @@ function exportOf(name: string) {
     applicationName,
     plan: planModels([modelOf(name)]),
   });
-  const request = {
-    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-    model: name,
-  };
+  const request = hourRequest({ model: name });
   return { source, request };
 }
 

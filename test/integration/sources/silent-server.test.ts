@@ -2,14 +2,14 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { manyRows, type Source } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
-import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
+import { createEvents, insertEvents, readAll, hourRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
-const request = eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z');
+const request = hourRequest();
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {

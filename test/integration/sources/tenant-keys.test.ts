@@ -6,7 +6,7 @@ import { checkModel, createPostgresSource, planModels } from '../../../src/rows/
 import { listVerifiedExports } from '../../../src/state/store/intervals/verify-queries.ts';
 import { createProject } from '../../../src/service/use-cases/tenants/change-tenants.ts';
 import { openRunSide } from '../../support/run-side.ts';
-import { readAll } from '../../support/source-tables.ts';
+import { readAll, hourRequest } from '../../support/source-tables.ts';
 import { useStage } from '../../support/use-stage.ts';
 import { plainModel } from '../../support/plain-model.ts';
 
@@ -50,11 +50,9 @@ test.each(types)('a project whose tenant key is %s reads its own rows only', asy
   });
   for (const [n, tenantKey] of customers[type].entries()) {
     const start = Date.parse('2024-03-01T00:00:00Z');
-    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-    const snapshot = await source.open(
-      { model: `rows_${type}`, tenantKey, interval: { start, end: start + 1 }, ...filters },
-      never,
-    );
+    const interval = { start, end: start + 1 };
+    const request = hourRequest({ model: `rows_${type}`, tenantKey, interval });
+    const snapshot = await source.open(request, never);
     const blocks = await readAll(snapshot, never).finally(() => snapshot.close());
     expect(blocks.reduce((sum, block) => sum + block.rowCount, 0)).toBe(n + 1);
   }

@@ -10,7 +10,12 @@ import {
   type SourceSnapshot,
 } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase, testServer } from '../../support/database.ts';
-import { createEvents, eventsRequest, insertEvents } from '../../support/source-tables.ts';
+import {
+  createEvents,
+  eventsRequest,
+  insertEvents,
+  hourRequest,
+} from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { inTest, useStage } from '../../support/use-stage.ts';
 import { plainModel } from '../../support/plain-model.ts';
@@ -32,12 +37,8 @@ beforeEach(async () => {
     insert into people values (2, 9, 'of another')`;
 });
 
-const request = (endMs: number, more: Partial<SourceRequest> = {}): SourceRequest => ({
-  ...{ model: 'people', tenantKey: '1', dslQuery: null, includeEvents: null, excludeEvents: null },
-  interval: { start: endMs - hourMs, end: endMs },
-  whole: true,
-  ...more,
-});
+const request = (end: number, more: Partial<SourceRequest> = {}): SourceRequest =>
+  hourRequest({ model: 'people', interval: { start: end - hourMs, end }, whole: true, ...more });
 
 async function clockOf(): Promise<number> {
   const { rows } = await database.sql<{ ms: string }>`

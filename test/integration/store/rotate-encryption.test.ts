@@ -4,10 +4,9 @@ import { createSecretBox } from '../../../src/foundation/security/secret-box.ts'
 import { registerEncryptionKeys } from '../../../src/state/store/tenants/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/service/use-cases/installation/rotate-encryption.ts';
 import { ensureSigningKey } from '../../../src/service/use-cases/installation/signing.ts';
-import { createTarget } from '../../../src/service/use-cases/notifications/targets.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
 import { createTransformationConfig } from '../../../src/service/use-cases/transformations/steps.ts';
-import { senderTo } from '../../support/notified.ts';
+import { createWebhook, senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
 import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -65,15 +64,7 @@ async function fillTables(): Promise<void> {
     deleted: false,
   });
   const sender = senderTo([]);
-  await createTarget(side.context, sender, side.actor, null, {
-    kind: 'webhook',
-    description: '',
-    url: 'https://example.com/',
-    format: 'json',
-    recipients: [],
-    events: ['export.failing'],
-    enabled: true,
-  });
+  await createWebhook(side, sender, { url: 'https://example.com/' });
   const [webhook] = await valuesOf({
     table: 'notification_targets',
     column: 'secrets',
