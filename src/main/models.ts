@@ -16,11 +16,7 @@ import { maxRowMib } from './row-limit.ts';
 import { type TriggerStatement, triggerStatements } from '../rows/changes/trigger-sql.ts';
 import { findEmbeddedSource } from '../state/embedded-postgres/start.ts';
 
-/**
- * Those of MODELS_FILE, and `events` unless the file has it.
- * @param keepsFaultyAddresses with their faults
- * @throws ConfigError
- */
+/** Those of MODELS_FILE, and `events` unless the file has it. @param keepsFaultyAddresses with their faults @throws ConfigError */
 export function loadModels(
   { MODELS_FILE }: Config,
   keepsFaultyAddresses = false,
@@ -90,12 +86,7 @@ export function joinSources(
 /** A source that takes longer counts as one that has the table. */
 const patienceMs = 5_000;
 
-/**
- * The models that this installation offers. If it declares models, the built-in `events` is one of them only if its source has
- * the table. A source that does not answer counts as one that has it: the checks of an export say then what is wrong.
- *
- * @param sourceUrl for models without their own database
- */
+/** Without a table in its source, `events` is not offered beside declared models. A source that does not answer counts as one that has it. */
 export async function findOfferedModels(
   config: Config,
   models: readonly SourcedModel[],
@@ -226,10 +217,7 @@ export async function ensureSourceRole(
   await ensureRole(url, { ...role, maxConnections }, here, events);
 }
 
-/**
- * For models without a database of their own: on the embedded server that of the role for exports.
- * @param url of our tables
- */
+/** For models without a database of their own: on the embedded server that of the role for exports. @param url of our tables */
 export async function findSourceUrl(
   { SOURCE_DATABASE_URL, DATABASE_DIRECT_URL, DATABASE_URL, SLUICE_DATA_DIR }: Config,
   url: string,

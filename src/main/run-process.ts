@@ -28,12 +28,7 @@ export type Keep = <P extends Part>(part: P) => P;
 /** Time after which unfinished work is given up, if the process is ended while it starts. */
 const giveUpMs = 3_000;
 
-/**
- * Opens, starts the parts, serves until SIGTERM or SIGINT, closes the parts in reverse order. A second SIGINT or the
- * end of the grace period ends it at once; a second SIGTERM, which supervisors send, changes nothing.
- * @param port answers the probes during the start
- * @param start may call `end` to end the process as a signal would
- */
+/** Serves until a signal. A second SIGINT or the end of the grace period ends it at once; a second SIGTERM, which supervisors send, does not. */
 export async function runProcess(
   role: string,
   config: Config,

@@ -23,10 +23,7 @@ export class StartError extends Error {
 const tryEveryMs = 1_000;
 const sayEveryMs = 30_000;
 
-/**
- * Repeats a step that is safe to repeat.
- * @throws StartError if the database refuses its address; the signal's reason; any other error of the step
- */
+/** Repeats a step that is safe to repeat. @throws StartError if the database refuses its address; any other error of the step */
 export async function waitForDatabase<T>(
   step: () => Promise<T>,
   { logger, signal, onWait }: Start,

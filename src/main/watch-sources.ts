@@ -16,10 +16,7 @@ export interface SourceWatch {
   close(): Promise<void>;
 }
 
-/**
- * Checks each database of models, for the metrics and for readiness: at the start, then while runs need it or something
- * is wrong with it. Otherwise nothing connects to it, so that a server that sleeps goes on sleeping.
- */
+/** Checks each database of models at the start, then while runs need it or something is wrong: a server that sleeps goes on sleeping. */
 export function watchSources(
   {
     db,

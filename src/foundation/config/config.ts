@@ -27,10 +27,7 @@ export class ConfigError extends Error {
   }
 }
 
-/**
- * @param kept gets the faults of the variables that it names; these are then not set
- * @throws ConfigError with every other fault
- */
+/** @param kept gets the faults of the variables that it names, which are then not set @throws ConfigError with the others */
 export function readConfig(
   env: Record<string, string | undefined> = process.env,
   kept: Map<string, string | null> = new Map(),

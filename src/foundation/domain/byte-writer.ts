@@ -10,10 +10,7 @@ export class ByteWriter {
   length: number;
   readonly #maxSpareBytes: number;
 
-  /**
-   * @param room bytes of the first buffer, or a buffer whose first `length` bytes are kept
-   * @param maxSpareBytes what it reserves at most beyond what is needed
-   */
+  /** @param room bytes of the first buffer, or a buffer whose first `length` bytes are kept @param maxSpareBytes reserved at most */
   constructor(room: number | Buffer, length = 0, maxSpareBytes = Number.POSITIVE_INFINITY) {
     // Not from Node's pool: the bytes are handed to another thread.
     this.bytes = typeof room === 'number' ? Buffer.allocUnsafeSlow(room) : room;

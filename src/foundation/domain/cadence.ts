@@ -10,10 +10,7 @@ export const intervals: readonly Interval[] = [
   ...everyMinutes.map((n) => `every ${n} minutes` as const),
 ];
 
-/**
- * `hour` and `every N minutes` tick at multiples since the Unix epoch (UTC) and take no zone or
- * offset. `day` ticks at local `offsetHour`; `week` on local `offsetDay` (0 = Sunday) at `offsetHour`.
- */
+/** `hour` and `every N minutes` tick at multiples since the Unix epoch. `day` and `week` tick in local time; `offsetDay` 0 is Sunday. */
 export interface Cadence {
   readonly interval: Interval;
   readonly timezone: string;

@@ -1,8 +1,4 @@
-/**
- * RFC 8785: members sorted by name, no space. With only ASCII names and whole numbers each language gives the same
- * bytes without a library.
- * @throws TypeError if the value has another name or number
- */
+/** RFC 8785: members sorted by name, no space. @throws TypeError if a name is not ASCII or a number is not whole */
 export function canonicalBytes(value: unknown): Buffer {
   return Buffer.from(canonicalText(value));
 }

@@ -10,10 +10,7 @@ export const changeColumns = {
 
 export const changeColumnNames: readonly string[] = Object.values(changeColumns);
 
-/**
- * As Debezium has them: `r`, a row of a base; `u`, the row of a key that was inserted or updated; `d`, a key
- * without a row.
- */
+/** As Debezium has them: `r`, a row of a base; `u`, the row of a key now; `d`, a key without a row. */
 export const changeOps = { base: 'r', upsert: 'u', delete: 'd' } as const;
 
 export const versionTypes = ['xid8', 'timestamp with time zone'] as const;

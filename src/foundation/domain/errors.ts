@@ -342,10 +342,7 @@ export function isErrorCode(text: string): text is ErrorCode {
 /** Characters of a detail. A server's words may have a whole value. */
 const longestDetail = 4_000;
 
-/**
- * A failure with a code of the catalogue. The export's owner sees `detail`: it must not contain a
- * secret, a stack trace or data of another tenant. `cause` is for our own log only.
- */
+/** The export's owner sees `detail`: no secret, stack trace or data of another tenant. `cause` is for our own log only. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;

@@ -1,7 +1,4 @@
-/**
- * Makes JSON for a client that has only doubles: numbers that it would round become text. Changes only what is outside strings. One
- * expression for both would need more stack than there is for a long string.
- */
+/** Makes JSON for a client that has only doubles: numbers outside strings that it would round become text. */
 export function exactJson(json: string): string {
   let text = '';
   for (let at = 0; at < json.length; ) {

@@ -42,11 +42,7 @@ export const tableFormats = ['iceberg'] as const;
 
 export type TableFormat = (typeof tableFormats)[number];
 
-/**
- * The fate of the infinite dates and timestamps of PostgreSQL. `reject`: as the format can, so Parquet
- * rejects the row and text formats write the word. `null`: null. `limit`: the first or last moment of the
- * years 1 to 9999, which every reader can hold.
- */
+/** Of infinite times: `reject` as the format can (text formats write the word); `limit` to the years 1 to 9999, which every reader can hold. */
 export const infinityChoices = ['reject', 'null', 'limit'] as const;
 
 export type InfinityChoice = (typeof infinityChoices)[number];

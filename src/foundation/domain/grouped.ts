@@ -21,10 +21,7 @@ export class Grouped<Item, Result> {
   #isBusy = false;
   #isDue = false;
 
-  /**
-   * @param send returns the results in the order of the items; must be harmless to repeat
-   * @param isOfAll whether an error is not of one item, so that no item is sent alone
-   */
+  /** @param send must be harmless to repeat @param isOfAll whether an error is not of one item, so that no item is sent alone */
   constructor(
     send: (items: readonly Item[]) => Promise<readonly Result[]>,
     isOfAll: (error: unknown) => boolean,

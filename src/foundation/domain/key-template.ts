@@ -1,10 +1,7 @@
 import type { DataInterval, Instant } from './time.ts';
 import { toTimestamp } from './time.ts';
 
-/**
- * The template of an export's key prefix. Plain time names (`{year}`) are taken from the interval's
- * end, `{start:year}` and so on from its start; all in UTC. There is no way to write a literal brace.
- */
+/** The template of a key prefix. `{year}` is of the interval's end, `{start:year}` of its start; in UTC. A brace cannot be written. */
 
 export interface KeyValues {
   readonly interval: DataInterval;

@@ -1,9 +1,6 @@
 import { type KeyNames, renderTail } from './file-name.ts';
 
-/**
- * Names of an interval's objects. The manifest's key depends on the interval alone. The keys of its
- * files also contain the generation: a key that a current manifest names is never written again.
- */
+/** Keys of files contain the generation: a key that a current manifest names is never written again. A manifest's key has none. */
 
 /**
  * `<prefix>/<start>-<end>[-<part>].<extension>`; from generation 2 on `<start>-<end>.v<generation>…`, or

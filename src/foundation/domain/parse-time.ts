@@ -9,11 +9,7 @@ export interface ParsedTime {
   readonly hasOffset: boolean;
 }
 
-/**
- * Reads ISO 8601. Without an offset the time is UTC; a date alone is its midnight. Digits beyond
- * microseconds are cut. Null if the text is no time, is not in the calendar, or is outside the
- * years 1–9999.
- */
+/** Reads ISO 8601 of the years 1–9999, in UTC unless it has an offset. Digits beyond microseconds are cut. Null if it is no time. */
 export function parseTime(text: string): ParsedTime | null {
   const [, date, minutes = '00:00', seconds = '00', fraction = '', zone] = iso.exec(text) ?? [];
   if (date === undefined) return null;

@@ -2,10 +2,7 @@ import { refusedCharacters } from './key-template.ts';
 import { nearestName } from './nearest-name.ts';
 import type { Column } from './row-block.ts';
 
-/**
- * Folders of an interval's files by the values of its rows, in the layout of Hive: `event=signup/day=2026-11-25`. An entry of
- * `partition_by` is a column (`event`), or a date part of one (`day(inserted_at)`).
- */
+/** Folders by the values of rows, as Hive has them: `event=signup/day=2026-11-25`. An entry is a column, or `day(inserted_at)`. */
 
 /** Parts of a date or time, as Iceberg names its transforms; each has all larger parts in front. */
 export const dateParts = ['year', 'month', 'day', 'hour'] as const;

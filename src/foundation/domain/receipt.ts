@@ -100,10 +100,7 @@ export interface AttemptFacts {
   readonly isDeleted?: boolean;
   /** The era of our database that a commit belongs to. */
   readonly era: string;
-  /**
-   * True if a commit was begun and never confirmed: its worker may wake up and put its manifest, unless another
-   * comes first.
-   */
+  /** A commit was begun and never confirmed: its worker may wake up and put its manifest, unless another comes first. */
   readonly mayBeOvertaken: boolean;
   /** MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be the one at the key. */
   readonly begunManifests: readonly string[];

@@ -1,8 +1,4 @@
-/**
- * The result of an export's verification. `broken`: a promise does not hold. `unread`: its files or its source could not be
- * read to the end. `incomplete`: requested intervals have no data. `nothing_yet`: no interval has been exported, so nothing is proven.
- * `proven`: the files contain each source row exactly once.
- */
+/** `broken`: a promise does not hold. `unread`: something could not be read. `incomplete`: requested intervals have no data. */
 export const verifyResults = ['broken', 'unread', 'incomplete', 'nothing_yet', 'proven'] as const;
 export type VerifyResult = (typeof verifyResults)[number];
 

@@ -35,10 +35,7 @@ interface Kept {
   readonly until: number;
 }
 
-/**
- * Resolves names by c-ares. The system's resolver (`dns.lookup`) uses a thread per lookup, and the process
- * has four: a few names whose DNS server never answers would block all connections of the process.
- */
+/** By c-ares: `dns.lookup` has four threads, and a few names whose server never answers would block all connections. */
 export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   const { patienceMs = 5_000, servers } = options;
   const answers = new Map<string, Kept>();

@@ -1,9 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 
-/**
- * IPv4 that is not globally reachable, or reaches the cloud's own services: the special-purpose registry
- * (RFC 6890 and successors), multicast, reserved, and other metadata addresses.
- */
+/** IPv4 that is not globally reachable (RFC 6890 and successors), or reaches the cloud's own services. */
 const forbiddenIpv4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',

@@ -48,10 +48,7 @@ function decrypt(key: Buffer, sealed: Buffer, aad: Buffer): Buffer {
   ]);
 }
 
-/**
- * AES-256-GCM with a data key per box, wrapped by the first key of `keys`. Layout: version, length
- * and text of the key id, wrapped data key, sealed JSON. Key id and row identity are authenticated.
- */
+/** AES-256-GCM, a data key per box. Layout: version, length and text of the key id, wrapped data key, sealed JSON. The rest is authenticated. */
 export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
   const [primary] = keys;
   if (!primary) throw new Error('ENCRYPTION_KEYS has no key');

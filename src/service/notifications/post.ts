@@ -14,11 +14,7 @@ export interface Post {
   readonly tenant: string;
 }
 
-/**
- * For `timeoutMs` in all; reads no body, follows no redirect.
- * @returns the status
- * @throws Error, which `answerOf` describes
- */
+/** For `timeoutMs` in all; reads no body, follows no redirect. @returns the status @throws Error, which `answerOf` describes */
 export function post(
   { httpAgent, httpsAgent }: OutboundAgents,
   { url, body, headers, tenant }: Post,

@@ -89,10 +89,7 @@ interface Signed {
   readonly body: string;
 }
 
-/**
- * As Standard Webhooks 1.0 has them: for each secret `v1,` and the base64 of HMAC-SHA256 of `id.timestamp.body`.
- * @param secrets `whsec_` and base64
- */
+/** Standard Webhooks 1.0: `v1,` and the base64 of HMAC-SHA256 of `id.timestamp.body`. @param secrets `whsec_` and base64 */
 export function signatureHeaders(
   { id, timestamp, body }: Signed,
   secrets: readonly string[],

@@ -55,10 +55,7 @@ export interface ComparedRows {
   readonly commit: CommitFacts;
 }
 
-/**
- * Compares the rows of an interval's files with the source, by their keys. Rows of a view may share a key: the files
- * must have it as often as the source. Memory is constant for any interval. If rows differ, everything is read again.
- */
+/** Compares rows by their keys, in constant memory. Rows of a view may share a key. If rows differ, everything is read again. */
 export async function compareRows(
   interval: VerifiedInterval,
   request: SourceRequest,

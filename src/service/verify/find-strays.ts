@@ -49,11 +49,7 @@ const mostListed = 1_000_000;
 
 const batch = 500;
 
-/**
- * I4: a current manifest names every object of ours, and every upload is known. A stray is looked for again after
- * our tables were asked, because a run may have ended.
- * @param report called with each stray
- */
+/** I4: a current manifest names every object of ours, and every upload is known. A stray is looked for again: its run may have ended. */
 export async function findStrays(
   sql: Sql,
   place: StrayPlace,
@@ -244,11 +240,7 @@ async function hasUpload(
   return false;
 }
 
-/**
- * Looks up keys that our receipts do not have in the bucket's manifests: an export that has left this place
- * leaves its manifest and files there, or a tombstone. Keys come in order, so it caches the last manifests. A manifest of a
- * history that this database does not have, such as that after the backup it was restored from, proves nothing.
- */
+/** Looks up keys in the bucket's manifests: of exports that left the place. A manifest of another history than this database's proves nothing. */
 class ManifestNames {
   readonly #sql: Sql;
   readonly #destination: Destination;

@@ -47,10 +47,7 @@ interface Opened {
   readonly folder: string;
 }
 
-/**
- * First reads all rows of the source of one snapshot, in the way of the export. Call `close` at the end.
- * @returns why they cannot be compared; null: there are none
- */
+/** Reads all rows of the source of one snapshot. Call `close`. @returns why they cannot be compared; null: there are none */
 export async function openReplay(interval: VerifiedInterval): Promise<OpenReplay | string | null> {
   const { sql, batchExport, signal, renderAgain } = interval;
   const ends = await findSequenceEnds(sql, batchExport.id);
@@ -224,9 +221,9 @@ async function readRendered(
   columns: RenderedInterval['columns'],
   tell: (values: readonly (string | null)[]) => unknown,
 ): Promise<void> {
-  const made = madeBy(recipe);
+  const maker = madeBy(recipe);
   const all = [
-    ...files.map(({ key }) => ({ key, by: made })),
+    ...files.map(({ key }) => ({ key, by: maker })),
     ...rejectedFiles.map(({ key }) => ({ key, by: 'rejected' as const })),
   ];
   for (const { key, by } of all) {

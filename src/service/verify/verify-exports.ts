@@ -68,10 +68,7 @@ const lanes = 4;
 /** Findings of an export that are kept: a bucket may have any number of strays. */
 const keptFindings = 100;
 
-/**
- * What cannot be read costs only the result of its export, whose time is limited by its size.
- * @throws if our own database is unreachable
- */
+/** A fault costs only the result of its export, whose time is limited by its size. @throws if our own database is unreachable */
 export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
   const { sql, batchExport = null, organization = null, onResult, onProgress } = all;
   const chosen = await listVerifiedExports(sql, batchExport, organization);

@@ -139,12 +139,7 @@ async function verifyElement(
   return { ...noAnswers, findings };
 }
 
-/**
- * I4 for a snapshot, and I3 as long as it can be known: the source has only its present rows. If none has changed since the
- * newest snapshot, they are compared with it. Otherwise the rows of the files are counted.
- *
- * @param verifyRows compares the files with the source
- */
+/** I4 for a snapshot. If its source has not changed since the newest one, the rows are compared (I3); otherwise they are counted. */
 async function verifySnapshot(
   interval: VerifiedInterval,
   receipt: Receipt,
@@ -180,11 +175,7 @@ function hasChanged(interval: VerifiedInterval, receipt: Receipt): Promise<boole
   return source.hasChanged(requestOf(interval, receipt), { snapshot, digest: null, count }, signal);
 }
 
-/**
- * I4, and I3 as long as it can be known: if the source has not changed since the newest snapshot, they are compared.
- * Otherwise the rows of the files are counted.
- * @param verifyRows compares the files with the source
- */
+/** I4. If the source has not changed since the newest snapshot, the rows are compared (I3); otherwise they are counted. */
 async function verifyTransformed(
   interval: VerifiedInterval,
   receipt: Receipt,

@@ -19,10 +19,7 @@ export interface BinarySource {
   readonly version: string;
 }
 
-/**
- * Those of `source`, else a copy in the first usable one of `folders`: node_modules may be closed to the server's
- * user, read-only, or without its links. Fails with advice if none runs on this machine.
- */
+/** Those of `source`, else a copy in a usable one of `folders`: node_modules may be closed to the server's user. Fails if none runs. */
 export async function findBinaries(
   identity: ServerIdentity,
   source: BinarySource,

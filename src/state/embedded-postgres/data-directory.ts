@@ -62,10 +62,7 @@ export async function readSecrets(layout: Layout): Promise<ClusterSecrets | null
   }
 }
 
-/**
- * Makes it under another name and renames it: a later start removes what a crash leaves, and of two starts at once
- * the first wins. Fails on data of another major version.
- */
+/** Makes it under another name and renames it: of two starts the first wins. Fails on data of another major version. */
 export async function ensureDataDirectory(
   layout: Layout,
   binaries: Binaries,

@@ -41,11 +41,7 @@ export function spawnOptionsFor(identity: ServerIdentity, dataDirectory: string)
   return { ...options, uid: identity.user.uid | 0, gid: identity.user.gid | 0 };
 }
 
-/**
- * The data directory as it is passed to the server. A server of another user may not be allowed to enter
- * its parents (a checkout below /root). Its working directory is set before the user changes, and
- * /proc/self/cwd leads there directly. Every server process keeps that working directory.
- */
+/** As it is passed to the server, whose user may not enter the parents: every server process keeps its working directory. */
 export function dataDirectoryArgument(identity: ServerIdentity, dataDirectory: string): string {
   const indirect = identity.user !== null && process.platform === 'linux';
   return indirect ? '/proc/self/cwd' : dataDirectory;

@@ -38,10 +38,7 @@ export interface ServerProcess {
   readLog(): Promise<string>;
 }
 
-/**
- * In its own session, so that a terminal's Ctrl-C does not reach it, with its output in a file that outlives us.
- * It may exit at once: the port was taken, or another start was faster.
- */
+/** In its own session, which a terminal's Ctrl-C does not reach. It may exit at once: the port was taken, or another start was faster. */
 export async function spawnServer(
   layout: Layout,
   binaries: Binaries,
@@ -85,10 +82,7 @@ export async function spawnServer(
   };
 }
 
-/**
- * `fast` for at most a minute, then `immediate`: the next start recovers. pg_ctl knows the server only by its
- * file, and could stop the next one.
- */
+/** `fast` for a minute, then `immediate`. pg_ctl knows the server only by its file, and could stop the next one. */
 export async function stopServer(layout: Layout): Promise<void> {
   const pid = (await readPidFile(layout.data))?.pid ?? 0;
   for (const [signal, waitMs] of stopSteps) {

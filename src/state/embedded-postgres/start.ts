@@ -50,10 +50,7 @@ interface Server {
   readonly settings: ServerSettings;
 }
 
-/**
- * Or takes over the one that a killed process left. This process then owns the folder. Fails with advice if
- * another owns it, if this machine cannot run PostgreSQL, or if the data is of another version.
- */
+/** Or takes over the one that a killed process left. Fails if another process owns it, or the data or the machine is not fit for it. */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
 ): Promise<EmbeddedPostgres> {

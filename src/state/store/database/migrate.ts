@@ -29,11 +29,7 @@ const isOlder = (missing: readonly string[]) =>
       'Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
   );
 
-/**
- * Any number of processes may call it at once; a newer schema of a newer build is left unchanged.
- * @returns the migrations that were run, oldest first
- * @throws PoolerError if one is missing and the address leads to a pooler in transaction mode
- */
+/** Any number of processes may call it at once; a newer schema is left unchanged. @returns the migrations that were run @throws PoolerError */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
   if ((await findMissing(connectionString)).length === 0) return [];
   await requireOwnSession(

@@ -13,10 +13,7 @@ const schemaOfTables = `(select n.nspname from pg_catalog.pg_class c join pg_cat
 /** SQL of the search path of a session to our own tables: whatever the role, the database or the server sets. */
 export const ownPath = `coalesce(pg_catalog.quote_ident(${schemaOfTables}) || ', pg_temp', pg_catalog.current_setting('search_path'))`;
 
-/**
- * SQL of the schema of the queue: its own. A role that may not create schemas has the tables of the queue beside ours,
- * unless an administrator has made the schema for it.
- */
+/** SQL of the queue's own schema, or ours: for a role that may not create schemas, if an administrator has made none. */
 export const schemaOfQueue = `case
   when pg_catalog.to_regclass(pg_catalog.quote_ident(${schemaOfTables}) || '.job_dependency') is not null then ${schemaOfTables}
   when coalesce(

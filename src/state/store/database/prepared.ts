@@ -2,17 +2,10 @@ const names = new Map<string, string>();
 const usual = 'sluice_';
 const once = 'sluice_once_';
 
-/**
- * For what requests send often: each connection parses it once. It is kept for good, so there may be few.
- * @returns the text
- */
+/** For what requests send often: each connection parses it once, and keeps it, so there may be few. @returns the text */
 export const prepared = (text: string): string => named(text, usual);
 
-/**
- * As `prepared`, for what many runs share and waits for no lock. Outside of a transaction it is sent on a few
- * connections, which plan it once: PostgreSQL would plan it for the first five values on each connection.
- * @returns the text
- */
+/** As `prepared`, on a few connections, which plan it once: PostgreSQL would plan it for the first five values on each. @returns the text */
 export const plannedOnce = (text: string): string => named(text, once);
 
 function named(text: string, prefix: string): string {
@@ -25,11 +18,7 @@ export const isPlannedOnce = (text: string): boolean => names.get(text)?.startsW
 /** A condition, always true: the transaction does not wait for the disk. For what may be lost in a crash of the server. */
 export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;
 
-/**
- * SQL: whether a SELECT has a row. In a statement that is planned once PostgreSQL would read all of a table for an
- * EXISTS, if it was almost empty then.
- * @param from the SELECT from its FROM on
- */
+/** SQL: whether a SELECT has a row. Planned once, an EXISTS may read all of a table that was almost empty. @param from from its FROM on */
 export const isAny = (from: string): string => `(select true ${from} limit 1) is true`;
 
 /** A limit above all that are ever asked for. The planner does not know it, so it keeps one plan for any number. */

@@ -71,10 +71,7 @@ export const deleteForgottenExports = deleteBy(
      select e.id from batch_exports e where ${isOld('e.deleted_at')} limit 10)) returning 1`,
 );
 
-/**
- * Versions of transformation configs that no config has any more and that no run and no receipt names. They are found
- * unused twice, an hour apart: a claim that began before the config changed may pin the version of before.
- */
+/** That no config, run or receipt names. They are found unused twice, an hour apart: a claim that began before may pin one. */
 export const deleteOldStepVersions: DeleteOld = async (sql, days) => {
   await sql.query(
     `update transformation_versions set unused_since = now() where unused_since is null and ${unusedVersions('true')}`,

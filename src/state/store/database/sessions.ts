@@ -139,10 +139,7 @@ export class Sessions {
   }
 }
 
-/**
- * Of connections for statements that are planned once (`prepared.ts`). Their plans are often made when the tables are still almost
- * empty. Then PostgreSQL would read a whole table for each key, until it has statistics of the table and plans again.
- */
+/** For statements that are planned once, often while tables are almost empty: PostgreSQL would read a whole table for each key. */
 export const plansOnce: Settings = {
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',

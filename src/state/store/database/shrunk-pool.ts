@@ -30,11 +30,7 @@ interface ShrinkingPool {
   shrink(): void;
 }
 
-/**
- * The pool uses the connections that it has, and asks for more later: with too few an installation is slow, not
- * stuck.
- * @param fewest connections that the pool asks for even while it is small
- */
+/** The pool uses the connections that it has, and asks for more later. @param fewest asked for even while it is small */
 export function shrinkWhenRefused(pool: Pool, fewest = 1): ShrinkingPool {
   const { options } = pool;
   const usual = {

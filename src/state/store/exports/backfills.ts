@@ -167,10 +167,7 @@ export async function findPassedOver(
   return passesOver(rows, isPassed);
 }
 
-/**
- * Applies the same rule to a whole range. Intervals that have a live run are passed over too, because an interval never has two.
- * With `all`, a run that has begun may lack newer rows, so it does not count.
- */
+/** The same rule for a range. Intervals with a live run are passed over too; with `all`, not those whose run has begun: it may lack newer rows. */
 export async function findPassedOverIn(
   sql: Sql,
   exportId: string,

@@ -136,10 +136,7 @@ const creationFrom = (before: string, from: string): string =>
 
 const creation = creationFrom('', `where ${isBelow(`$${roomParameter}::int`)}`);
 
-/**
- * It counts what was committed when it began. Creations in progress, and those that hold the lock or wait for it,
- * may add exports before it commits: each needs a connection, so at most twice `max_connections`.
- */
+/** Counts what was committed when it began. Creations in progress may add more: at most twice `max_connections`. */
 const farCreation = creationFrom(
   `locked as materialized (
     select pg_advisory_xact_lock_shared(${creationLock}, $2)
@@ -226,10 +223,7 @@ const lockingLive = prepared(
   `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
 );
 
-/**
- * For work that was already authorized. Lock it before one of its runs, as a delete does. Rows that refer to it
- * can still be written: else a worker that locks a run would deadlock with the holder.
- */
+/** For work that was already authorized. Lock it before one of its runs, as a delete does. Rows that refer to it can still be written. */
 export async function lockExport(
   tx: Sql,
   id: string,
@@ -269,11 +263,7 @@ export interface FailureStreak {
   readonly paused: boolean;
 }
 
-/**
- * The export is paused once the streak reaches `pauseAfter`. A first failure that a person must decide also replaces
- * another reason of Sluice's, which would end by itself.
- * @returns whether it paused the export, or gave its pause a new reason
- */
+/** Pauses the export at `pauseAfter`. A first failure that a person must decide replaces a reason of Sluice's. @returns whether it did either */
 export async function recordFailure(
   tx: Sql,
   exportId: string,

@@ -29,11 +29,7 @@ const lateFor = `interval '1 hour'`;
 /** SQL of a leftover file `l` whose object was not deleted yet, or so long ago that no late request makes it again. */
 const isDeletable = `(l.deleted_at is null or l.deleted_at < now() - ${lateFor})`;
 
-/**
- * SQL of a leftover file `l` whose put, or the completion of its upload, may take effect after it is deleted now: of a commit
- * that was begun and never confirmed, or confirmed a short time ago. A manifest is never deleted. The keys of files that are
- * replaced in place may be in use again.
- */
+/** SQL: a put or the completion of an upload of `l` may take effect after it is deleted now, or its key may be in use again. */
 const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
   and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
            and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end

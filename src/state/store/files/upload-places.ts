@@ -164,11 +164,7 @@ const mayBeCommitted = `exists (select from leftover_files l
 const mayBeReplaced = `exists (select from runs r where r.export_id = e.id and r.data_interval_start = i.data_interval_start
    and r.data_interval_end = i.data_interval_end and ${isInPlace('r')} and r.finished_at > now() - ${pause})`;
 
-/**
- * By their keys: a generation belongs to one attempt. Ask after the store was asked for the list: later attempts
- * have higher generations.
- * @returns those with a generation that the export has given
- */
+/** By their keys. Ask after the store was asked: later attempts have higher generations. @returns those of a generation that was given */
 export async function judgeUploads(
   sql: Sql,
   exportId: string,

@@ -17,10 +17,7 @@ const columns = `p.organization_id as "organizationId", e.team_id as "teamId", e
 /** SQL of the intervals that heal of the export `e`. */
 const healing = `(select count(*)::int from holes h where h.export_id = e.id and h.heals_since is not null)`;
 
-/**
- * Exports that have failed for a minute, have intervals that heal, and are not announced yet. Others skip them until the transaction ends.
- * `isKnown`: what holds them up was announced for another export of the organization, and is not over.
- */
+/** That have failed for a minute, have intervals that heal, and are not announced. `isKnown`: the cause was, for another of the organization. */
 export async function listNewlyHeldUp(
   tx: Sql,
   limit: number,

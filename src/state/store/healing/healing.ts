@@ -88,10 +88,7 @@ const healingExports = `healing as (
     from healing x where x.export_id is not null
 )`;
 
-/**
- * SQL of the order in which an export tries its holes: the oldest first. While nothing of it works, every second attempt is at another
- * interval, the newest of those that were tried least: the oldest may fail for a reason of its own.
- */
+/** SQL: the oldest hole first. While nothing works, every second attempt is at another one: the oldest may fail for a reason of its own. */
 const inOrder = `case when ready.waits and ready.heal_failures % 2 = 1 then h.tries end,
   case when ready.waits and ready.heal_failures % 2 = 1 then h.data_interval_start end desc, h.data_interval_start`;
 

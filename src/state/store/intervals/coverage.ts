@@ -60,10 +60,7 @@ const edgesOf = (rows: string): string => `
       from (${rows}) as rows window w as (partition by state order by data_interval_start)) as edges
    where opens or closes`;
 
-/**
- * Edges of `done`, for many rows: the first row of each stretch, with the end of the stretch before it, and
- * the last row of all. A look at one neighbour costs half of a look at both.
- */
+/** Edges of `done`: the first row of each stretch, with the end of the one before, and the last row. Two neighbours would cost twice as much. */
 const doneEdges = `
   select 'done' as state, ${edgeColumns}, ${instantOf('ended')} as "before", true as opens from (
     select ${bounds}, lag(data_interval_end) over (order by data_interval_start) as ended
@@ -79,11 +76,7 @@ interface Edge extends CoverageRange {
   readonly before: Instant | null;
 }
 
-/**
- * Reads the state of the intervals of an export that start in `range`, as stretches of neighbours of one
- * state, in any order. Stretches can overlap: `joinCoverage` decides. Reads one entry of an index for each
- * completed interval, so the caller limits the range.
- */
+/** States of the intervals that start in `range`, as stretches that may overlap. Reads an entry of an index for each interval: limit the range. */
 export async function findCoverage(
   sql: Sql,
   exportId: string,

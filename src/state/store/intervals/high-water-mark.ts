@@ -8,10 +8,7 @@ interface Walk {
   readonly completing?: string;
 }
 
-/**
- * SQL of a recursive table `prefix`: by export, the bounds that its high-water mark moves over. They begin where the mark
- * is, or at the first tick that ran, and end at an interval that is neither completed and settled nor accepted.
- */
+/** SQL of a recursive table `prefix`: by export, the bounds from its high-water mark to an interval that is neither settled nor accepted. */
 export function prefixOf({ exportIds, completing }: Walk): string {
   const isOther = (row: string) =>
     completing

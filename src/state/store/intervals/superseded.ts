@@ -19,10 +19,7 @@ export interface LiveRun {
   readonly isFailing: boolean;
 }
 
-/**
- * SQL: whether the export of a wanted run `w` has room for it: of any mode but append, runs that make intervals come one after the
- * other, and elements in the order of their intervals. The transaction has locked the export, or it is of mode append.
- */
+/** SQL: whether the export has room for `w`: but for append, runs that make intervals come one after the other, in their order. */
 export const hasTurn = `(w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
   or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ${live})
   and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))`;

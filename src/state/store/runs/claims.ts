@@ -75,13 +75,10 @@ export interface ClaimRequest {
 }
 
 /** A table `asked`: id, holder. */
-const asked = `asked as materialized (
+const askedRuns = `asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) ${anyNumber})`;
 
-/**
- * A table `locked` of the runs and of their rows in the outbox that no other transaction holds. `is_fresh`: no other
- * transaction has changed the run since the statement began, so the statement sees what its last holder wrote.
- */
+/** A table `locked` of runs and rows of the outbox that no other transaction holds. `is_fresh`: unchanged since the statement began. */
 const locked = `locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
       select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
@@ -90,10 +87,7 @@ const locked = `locked as materialized (
       select o.run_id as entry_id, o.available_at, o.ready, o.small as was_small
         from outbox o where o.run_id = run.id for update skip locked) entry on true)`;
 
-/**
- * SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. What was
- * ready stays due if the clock is set back.
- */
+/** SQL: whether a run waits for an attempt that is due (also if the clock was set back), or its lease is over, or is this claim's. */
 const mayBeClaimed = `locked.is_fresh and ${hasNotEnded('runs')}
   and (status <> ${running} or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
   and case when locked.entry_id is null then not ${isAny('from outbox where run_id = runs.id')} else locked.ready or ${isTime('locked.available_at')} end`;
@@ -127,10 +121,7 @@ const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_
     where ${isSameInterval('r', 'c')}
       and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
 
-/**
- * SQL of the error with which the export `e` of the run `run` fails, if the run makes no attempt: its schedule asked for the interval, which
- * has no data, and heals with the others of the export. What a person asks for is attempted.
- */
+/** SQL of the error with which `e` fails if `run` makes no attempt. What a person asks for is attempted. */
 export const heldUpBy = (
   run: string,
 ): string => `case when ${run}.purpose = 'whole' and not ${run}.heals
@@ -169,12 +160,8 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
   from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id
   cross join lateral (select case when e.mode = 'changes' then (select to_jsonb(found) from (${lastElement}) found) end as element) l`;
 
-/**
- * Claims runs and reads what their attempts need. An attempt ends as it began: nothing of its interval can change
- * under its lease but by itself. A run that is locked, or was changed since the statement began, is left: so the statement
- * waits for no lock.
- */
-const claimSql = plannedOnce(`with ${[asked, locked, claimed, taken].join(', ')} ${facts}`);
+/** Claims runs and reads what their attempts need. Runs that are locked or were changed are left: the statement waits for no lock. */
+const claimSql = plannedOnce(`with ${[askedRuns, locked, claimed, taken].join(', ')} ${facts}`);
 
 interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era'>, EraFacts {
   readonly holder: string;
@@ -201,11 +188,7 @@ export async function claimFree(
   return requests.map(({ holder }) => byHolder.get(holder) ?? null);
 }
 
-/**
- * Waits for who changes it, and removes it from the outbox even if it cannot be taken: its holder re-enqueues it. A
- * run that is not due yet stays there.
- * @returns null if it has ended, is held, is not due, or does not exist
- */
+/** Waits for who changes it. One that cannot be taken leaves the outbox: its holder re-enqueues it. @returns null if it is not taken */
 export function claimLocked(
   db: Transactor,
   request: ClaimRequest,

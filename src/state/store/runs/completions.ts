@@ -38,7 +38,7 @@ const isLeftOf = (run: string) =>
 /** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
 const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire'))`;
 
-const asked = `asked as materialized (
+const askedRuns = `asked as materialized (
   select * from jsonb_to_recordset($1::jsonb) as a (
     fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz,
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
@@ -151,7 +151,7 @@ const prefix = prefixOf({ exportIds: 'select export_id from completed', completi
 
 const completeSql = plannedOnce(
   `with recursive ${[
-    ...[asked, locked, free, completed, superseded, received, forgotten, noted, leftBehind],
+    ...[askedRuns, locked, free, completed, superseded, received, forgotten, noted, leftBehind],
     ...[prefix, marked, logged],
   ].join(', ')} ${outcomes}`,
 );

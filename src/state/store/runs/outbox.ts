@@ -20,11 +20,7 @@ const smallRows = 2_000;
 /** All runs of an export count as large for this long, once one has read more than a small run may. */
 const largeFor = `interval '1 day'`;
 
-/**
- * SQL that says whether a run is expected to be small: what the intervals just before it, and the one after, had. If
- * none has completed, it is: a run that turns out to be large needs only one round trip to find out. A run that reads
- * files is not. Reads at most four receipts.
- */
+/** SQL: whether a run is expected to be small: by at most four receipts beside it; without one it is. A run that reads files is not. */
 export const isSmall = (run: string): string =>
   `(${run}.purpose = 'whole'
     and not ${isAny(`from batch_exports e where e.id = ${run}.export_id and e.outgrew_at >= now() - ${largeFor}`)}
@@ -220,11 +216,7 @@ export interface WaitingRun {
   readonly blockers: readonly string[];
 }
 
-/**
- * They were not claimed, so this is no attempt, and may be repeated.
- * @returns whether it is the first wait since the last attempt; null if it is not due: it has ended, went back, or
- *   was claimed by another worker
- */
+/** They were not claimed, so this is no attempt. @returns whether it is the first wait since the last one; null: it was not due */
 export async function goBack(
   sql: Sql,
   runs: readonly WaitingRun[],

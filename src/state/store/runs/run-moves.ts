@@ -13,11 +13,7 @@ const list = (statuses: readonly RunStatus[]): string =>
 /** SQL of the statuses of runs that have not ended. */
 export const live = list(liveStatuses);
 
-/**
- * SQL that is true for a run in one of these states. For runs that are found by their id: the planner cannot use the index of
- * live runs for it. It would read all of that index if few runs were live when its statistics were made, and many became due
- * since.
- */
+/** SQL: in one of these states. For runs that are found by their id: the planner shall not use the index of live runs. */
 const hasStatus = (run: string, statuses: readonly RunStatus[]): string =>
   `${run}.status not in ${list(runStatuses.filter((status) => !statuses.includes(status)))}`;
 

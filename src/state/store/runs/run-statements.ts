@@ -20,11 +20,7 @@ import { type ClaimedRun, claimFree, claimLocked, type ClaimRequest } from './cl
 import type { Transactor } from '../database/database.ts';
 import { isDatabaseUnavailable } from '../database/unavailable.ts';
 
-/**
- * All statements of a run: its claim, the begin of its commit, its completion, and the pages of its backfill. Those
- * that ask at the same moment share a statement; callers need not know. Each has its own answer, as if it had asked
- * alone: a shared statement waits for no lock, and what it has left out is asked again by a statement that waits.
- */
+/** Callers that ask at the same moment share a statement, which waits for no lock; what it leaves out is asked again by one that waits. */
 export class RunStatements {
   readonly #db: Transactor;
   readonly #leaseMs: number;
@@ -54,20 +50,13 @@ export class RunStatements {
     return (await this.#claims.take(request)) ?? claimLocked(this.#db, request, this.#leaseMs);
   }
 
-  /**
-   * From here on the run cannot be cancelled. Until the receipt names them, the keys are leftovers.
-   * @returns false: lease lost
-   */
+  /** From here on the run cannot be cancelled. Until the receipt names them, the keys are leftovers. @returns false: lease lost */
   async beginCommit(commit: BegunCommit): Promise<boolean> {
     const isHeld = await this.#commits.take(commit);
     return isHeld ?? beginLockedCommit(this.#db, commit, this.#leaseMs);
   }
 
-  /**
-   * All or nothing: the run, its receipt with its proof, the high-water mark, the replaced files, the steps' counts
-   * and the log.
-   * @returns null, and records nothing, if the lease is lost
-   */
+  /** All or nothing. @returns null, and records nothing, if the lease is lost */
   async complete(completed: CompletedRun): Promise<CompletionOutcome | null> {
     const outcome = await this.#complete(completed);
     return outcome.isCompleted ? outcome : null;
@@ -93,10 +82,7 @@ export class RunStatements {
     return this.#backfills.take(backfillId);
   }
 
-  /**
-   * Does not wait for the disk: if the server crashes, all that followed is lost too, claims of these runs first.
-   * @returns how many runs; null if the backfill has ended, or another worker has advanced it since
-   */
+  /** Does not wait for the disk: in a crash all that followed is lost too. @returns how many runs; null: ended, or advanced by another */
   async planPage(page: PlannedPage): Promise<number | null> {
     return (await this.#pages.take(page)) ?? planLockedPage(this.#db, page);
   }

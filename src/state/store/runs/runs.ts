@@ -143,11 +143,7 @@ export const valuesOf = (runs: readonly NewRun[]) => [
   runs.map((run) => run.dropsMissing ?? false),
 ];
 
-/**
- * With their outbox rows, each of the next generation. Not for an interval with a live run, or that overlaps one
- * with other bounds that is current or has a live run.
- * @returns the ids of the new runs
- */
+/** With their outbox rows. Not for an interval with a live run, or that overlaps one with other bounds. @returns the ids of the new runs */
 export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `with ${makeRuns()} select id from made`,
@@ -191,10 +187,7 @@ export async function recordProgress(
   return rows.length === 1;
 }
 
-/**
- * Records how much an attempt has sent. If that is more than any attempt of the run ever sent, the run is not what crashes the
- * worker, so its crash count starts again. One that dies at the same place has not. The disk is not waited for.
- */
+/** More than any attempt sent: the run is not what crashes the worker, so its crash count starts again. The disk is not waited for. */
 export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Promise<void> {
   await sql.query(
     prepared(`update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
@@ -222,11 +215,7 @@ export async function failRun(
   return rows.length === 1;
 }
 
-/**
- * A transient error is counted and shown, a doubtful one only shown; a shutdown (null) neither. The fence rises too:
- * a heartbeat in flight must not renew a lease that no worker holds.
- * @returns false if the lease is lost
- */
+/** The fence rises too: a heartbeat in flight must not renew a lease that no worker holds. @returns false if the lease is lost */
 export async function handBackRun(
   tx: Sql,
   lease: Lease,

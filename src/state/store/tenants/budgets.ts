@@ -13,12 +13,7 @@ export type Taken<Spans extends Span> = Readonly<Record<Spans, Window>> & {
   readonly granted: number;
 };
 
-/**
- * At least what is needed now, or nothing. It takes a share of what is left: so a process writes rarely, and the
- * limits are exact for any number of processes.
- * @param owner an API key, or an organization
- * @param limits by window
- */
+/** At least what is needed, or nothing; also a share of the rest, so a process writes rarely. @param owner an API key, or an organization */
 export async function reserveFromBudget<Spans extends Span>(
   sql: Sql,
   owner: string,

@@ -120,11 +120,7 @@ export async function listExportsUnderWay(
   return rows.map(({ id }) => id);
 }
 
-/**
- * With its uploads aborted, a worker that wakes up completes no file. One that froze after its last file may still
- * put the manifest, but records nothing.
- * @returns whether a live run is left
- */
+/** Without its uploads a worker that wakes up completes no file, and records nothing. @returns whether a live run is left */
 export async function endSilentCommits(
   tx: Sql,
   { organizationId, teamId }: Reach,

@@ -196,12 +196,7 @@ export interface TakenSample {
   readonly askedAt: Timestamp;
 }
 
-/**
- * Of the last day, without a worker, or not ended for five minutes: of the organization whose turn was longest ago
- * the oldest.
- * @param served those that had turns, the last one at the end
- * @param besides those with a sample in progress here
- */
+/** The oldest of the last day without a worker, of the organization whose turn was longest ago. @param served the last one at the end */
 export async function takeSample(
   sql: Sql,
   served: readonly string[],
