@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
-import type { Me, Scope } from './api-types.ts';
+import type { Me } from './api-types.ts';
 import { ConsoleContext, useApi, useResource } from './use-api.ts';
 import { OperatorApp } from './operator/operator-app.tsx';
 import { ExportPage } from './pages/export-page.tsx';
@@ -106,7 +106,10 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     <ConsoleContext value={context}>
       <TopBar
         home={hrefOf({ page: 'exports' })}
-        nav={<Sections route={route} may={may} />}
+        label="Parts of the project"
+        places={sections
+          .filter(([, scope]) => may(scope))
+          .map(([name, , page]) => [name, hrefOf({ page }), page === sectionOf(route)])}
         onSignOut={onSignOut}
       >
         <ProjectSwitch me={me.data} project={project} />
@@ -122,38 +125,16 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   );
 }
 
+/** The parts of the page that a key with the scope may read. */
 const sections = [
-  [
-    'Exports',
-    'batch_export:read',
-    { page: 'exports' },
-    ['exports', 'new', 'edit', 'export', 'run'],
-  ],
-  [
-    'Transformations',
-    'plugin:read',
-    { page: 'transformations' },
-    ['transformations', 'new-step', 'step'],
-  ],
-  ['Notifications', 'batch_export:read', { page: 'notifications' }, ['notifications']],
-] as const satisfies readonly (readonly [string, Scope, Route, readonly Route['page'][]])[];
+  ['Exports', 'batch_export:read', 'exports'],
+  ['Transformations', 'plugin:read', 'transformations'],
+  ['Notifications', 'batch_export:read', 'notifications'],
+] as const;
 
-function Sections({ route, may }: { route: Route; may: (scope: Scope) => boolean }) {
-  const shown = sections.filter(([, scope]) => may(scope));
-  if (shown.length < 2) return null;
-  return (
-    <nav className="places" aria-label="Parts of the project">
-      {shown.map(([name, , target, pages]) => (
-        <a
-          key={name}
-          href={hrefOf(target)}
-          aria-current={pages.some((page) => page === route.page) ? 'page' : undefined}
-        >
-          {name}
-        </a>
-      ))}
-    </nav>
-  );
+function sectionOf({ page }: Route) {
+  if (page === 'notifications') return page;
+  return ['transformations', 'new-step', 'step'].includes(page) ? 'transformations' : 'exports';
 }
 
 /** A page and what it is about; its tabs have the same. */

@@ -46,20 +46,11 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
       <TopBar
         home={hrefOf({ page: 'exports' }, '')}
         onSignOut={onSignOut}
-        nav={
-          <nav className="places" aria-label="Parts of the page">
-            {places.map(([page, name]) => (
-              <a
-                key={page}
-                href={hrefOf({ page }, '')}
-                aria-current={page === open ? 'page' : undefined}
-              >
-                {name}
-              </a>
-            ))}
-            <a href="/admin/queues">Queues</a>
-          </nav>
-        }
+        label="Parts of the page"
+        places={[
+          ...places.map(([page, name]) => [name, hrefOf({ page }, ''), page === open] as const),
+          ['Queues', '/admin/queues', false],
+        ]}
       />
       <main id="main" tabIndex={-1}>
         <ServiceBanner />

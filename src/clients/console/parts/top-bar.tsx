@@ -7,12 +7,15 @@ import { useResource } from '../use-api.ts';
 
 interface Props {
   readonly home: string;
-  readonly nav: ReactNode;
+  /** Of the places, for screen readers. */
+  readonly label: string;
+  /** The parts of the page. One alone is not shown. */
+  readonly places: readonly (readonly [name: string, href: string, isOpen: boolean])[];
   readonly children?: ReactNode;
   readonly onSignOut: () => void;
 }
 
-export function TopBar({ home, nav, children, onSignOut }: Props) {
+export function TopBar({ home, label, places, children, onSignOut }: Props) {
   const signOut = () => {
     signOutOthers();
     onSignOut();
@@ -27,7 +30,15 @@ export function TopBar({ home, nav, children, onSignOut }: Props) {
           <Logo />
           Sluice
         </a>
-        {nav}
+        {places.length > 1 && (
+          <nav className="places" aria-label={label}>
+            {places.map(([name, href, isOpen]) => (
+              <a key={name} href={href} aria-current={isOpen ? 'page' : undefined}>
+                {name}
+              </a>
+            ))}
+          </nav>
+        )}
         <ClockSwitch />
         {children}
         <button type="button" className="quiet" onClick={signOut}>
