@@ -49,7 +49,6 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));
   const { export: batchExport = null, organization = null } = options;
   const progress = createProgress(deps.terminal);
-  const states = new Map<State, number>();
   let share = 0;
   const report = await deps.withDatabase(async (db, url) =>
     verifyInstallation(config, db, await findSourceUrl(config, url), {
@@ -57,7 +56,6 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
       organization,
       onResult(result) {
         const state = stateOf(result, strict);
-        states.set(state, (states.get(state) ?? 0) + 1);
         if (json || (problems && soundVerifications.includes(state))) return;
         progress.clear();
         for (const line of linesOfExport(result, state)) deps.print(line);
@@ -71,15 +69,16 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
     }),
   );
   progress.clear();
-  const { length } = report.results;
-  if (length === 0 && (batchExport ?? organization) !== null) throw nothingFound(options);
+  const verified = report.results.map((one) => ({ ...one, result: stateOf(one, strict) }));
+  const states = verified.map(({ result }) => result);
+  if (states.length === 0 && (batchExport ?? organization) !== null) throw nothingFound(options);
   if (json) {
-    const results = report.results
-      .map((result) => ({ ...result, result: stateOf(result, strict) }))
-      .filter(({ result }) => !problems || !soundVerifications.includes(result));
+    const results = verified.filter(
+      ({ result }) => !problems || !soundVerifications.includes(result),
+    );
     deps.print(JSON.stringify({ ...report, results }));
   } else deps.print(summaryOf(report, states));
-  expectProven(states, length);
+  expectProven(states);
 }
 
 async function printLast(deps: CliDeps, options: Options): Promise<void> {
@@ -117,10 +116,9 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
     if (!json) deps.print('VERIFY_SCHEDULE has verified no export yet.');
     return;
   }
-  const states = new Map<State, number>();
-  for (const { result } of shown) states.set(result, (states.get(result) ?? 0) + 1);
+  const states = shown.map(({ result }) => result);
   if (!json) deps.print(`verified ${counted(shown.length, 'export')}${inStates(states)}`);
-  expectProven(states, shown.length);
+  expectProven(states);
 }
 
 /** Results that are printed, the newest. */
@@ -144,13 +142,10 @@ const labels = {
 
 type State = keyof typeof labels;
 
-const inWords = (state: State): string => labels[state].trim().toLowerCase();
-
 /** @throws CliError if exports are wrong. One that has exported nothing yet is not proven, and not wrong. */
-function expectProven(states: ReadonlyMap<State, number>, all: number): void {
-  const wrong = [...states].filter(([state]) => !soundVerifications.includes(state));
-  const bad = wrong.reduce((sum, [, count]) => sum + count, 0);
-  if (bad > 0) throw new CliError(`${bad} of ${counted(all, 'export')} not proven`);
+function expectProven(states: readonly State[]): void {
+  const bad = states.filter((state) => !soundVerifications.includes(state)).length;
+  if (bad > 0) throw new CliError(`${bad} of ${counted(states.length, 'export')} not proven`);
 }
 
 function stateOf(found: VerifiedExportReport, strict: boolean): State {
@@ -168,15 +163,14 @@ function linesOfExport(result: VerifiedExportReport, state: State): string[] {
   return [`${labels[state]}  ${name} (${id}): ${detail}`, ...more.slice(0, printedBreaches + 1)];
 }
 
-function summaryOf(report: VerifyReport, states: ReadonlyMap<State, number>): string {
-  const { length } = report.results;
-  return `verified ${counted(length, 'export')}${inStates(states)}: ${[sizeOf(report), ...sourceFacts(report)].join('; ')}`;
-}
+const summaryOf = (report: VerifyReport, states: readonly State[]): string =>
+  `verified ${counted(states.length, 'export')}${inStates(states)}: ${[sizeOf(report), ...sourceFacts(report)].join('; ')}`;
 
 /** ` (2 proven, 1 broken)`, the worst last. */
-function inStates(states: ReadonlyMap<State, number>): string {
-  const texts = (Object.keys(labels) as State[])
-    .toReversed()
-    .flatMap((state) => (states.has(state) ? [`${states.get(state)} ${inWords(state)}`] : []));
+function inStates(states: readonly State[]): string {
+  const texts = (Object.keys(labels) as State[]).toReversed().flatMap((state) => {
+    const count = states.filter((one) => one === state).length;
+    return count === 0 ? [] : [`${count} ${labels[state].trim().toLowerCase()}`];
+  });
   return texts.length === 0 ? '' : ` (${texts.join(', ')})`;
 }
