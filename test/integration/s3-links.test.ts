@@ -13,7 +13,14 @@ import {
 } from '../conformance/destination-suite.ts';
 import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
 import { listen } from '../support/free-port.ts';
-import { assumed, serverDefaults, start, startSts, upload } from '../support/s3-destination.ts';
+import {
+  assumed,
+  issued,
+  serverDefaults,
+  start,
+  startSts,
+  upload,
+} from '../support/s3-destination.ts';
 import { inTest } from '../support/use-stage.ts';
 import type { DestinationContext, PutLease } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
@@ -83,16 +90,10 @@ test('a link ends by the clock of the store, also if ours is minutes off', async
   expect([late.status, await late.text()]).toEqual([403, expect.stringContaining('has expired')]);
 });
 
-const issued = {
-  accessKeyId: 'ASIACANARY0000000001',
-  secretAccessKey: 'issued-secret',
-  sessionToken: 'issued-token/+=',
-};
-
 /** A store whose keys are issued by a role for a session of this many seconds. */
 async function startWithSession(seconds: number) {
   const expiration = new Date(Date.now() + seconds * 1_000).toISOString();
-  const { endpoint: stsEndpoint } = await startSts(() => assumed(issued, expiration));
+  const { endpoint: stsEndpoint } = await startSts(() => assumed(expiration));
   const started = await start({
     config: { role_arn: 'arn:aws:iam::123456789012:role/exports' },
     context: { stsEndpoint },

@@ -266,14 +266,12 @@ describe('an odd answer to a trial', () => {
   });
 });
 
-describe('a marker of the probe', () => {
-  it('is below the prefix if the credentials allow that alone', async () => {
-    store = await openStore({}, {}, { prefix: 'team/events/{year}' });
-    const effect = { status: 403, code: 'AccessDenied' };
-    store.server.faults.add({ match: { key: /^team\/\.sluice-test-/ }, ...forever, effect });
-    expect(await store.destination.probe(soon(), journal)).toEqual(allTraits);
-    expect(store.server.objects('exports')).toEqual([]);
-  });
+it('a marker of the probe is below the prefix if the credentials allow that alone', async () => {
+  store = await openStore({}, {}, { prefix: 'team/events/{year}' });
+  const effect = { status: 403, code: 'AccessDenied' };
+  store.server.faults.add({ match: { key: /^team\/\.sluice-test-/ }, ...forever, effect });
+  expect(await store.destination.probe(soon(), journal)).toEqual(allTraits);
+  expect(store.server.objects('exports')).toEqual([]);
 });
 
 describe('an address that contains the bucket already', () => {

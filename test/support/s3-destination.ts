@@ -124,17 +124,18 @@ export async function startSts(answer: (signedAt: string) => StsAnswer) {
   return { calls, endpoint: `http://127.0.0.1:${await listenInTest(server)}` };
 }
 
-interface IssuedKeys {
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-  readonly sessionToken: string;
-}
+/** The keys of the role. */
+export const issued = {
+  accessKeyId: 'ASIACANARY0000000001',
+  secretAccessKey: 'issued-canary',
+  sessionToken: 'issued-session-canary/+=',
+};
 
 /** What STS answers about a role that may be assumed. */
-export const assumed = (keys: IssuedKeys, expiration = '2999-01-01T00:00:00Z'): StsAnswer => ({
+export const assumed = (expiration = '2999-01-01T00:00:00Z'): StsAnswer => ({
   status: 200,
   xml: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
-    <AccessKeyId>${keys.accessKeyId}</AccessKeyId><SecretAccessKey>${keys.secretAccessKey}</SecretAccessKey>
-    <SessionToken>${keys.sessionToken}</SessionToken><Expiration>${expiration}</Expiration>
+    <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
+    <SessionToken>${issued.sessionToken}</SessionToken><Expiration>${expiration}</Expiration>
     </Credentials></AssumeRoleResult></AssumeRoleResponse>`,
 });

@@ -228,20 +228,18 @@ describe('pause and unpause', () => {
   });
 });
 
-describe('delete', () => {
-  test('answers 204 without a body, and every path under it is 404 afterwards', async () => {
-    const { id } = await api.create({ start_at: '2024-03-01T00:00:00Z', backfill: true });
-    const deleted = await api.delete(`${api.exports}/${id}/`);
-    expect(deleted.status).toBe(204);
-    expect(deleted.text).toBe('');
-    for (const path of ['', '/runs', '/logs', '/backfills']) {
-      expect((await api.get(`${api.exports}/${id}${path}`)).status, path).toBe(404);
-    }
-    for (const path of ['/pause', '/unpause', '/backfill']) {
-      expect((await api.post(`${api.exports}/${id}${path}`)).status, path).toBe(404);
-    }
-    expect((await api.delete(`${api.exports}/${id}`)).status).toBe(404);
-    const { body } = await api.get(`${api.exports}?limit=1000`);
-    expect(body.results.map((found) => found.id)).not.toContain(id);
-  });
+test('delete answers 204 without a body, and every path under it is 404 afterwards', async () => {
+  const { id } = await api.create({ start_at: '2024-03-01T00:00:00Z', backfill: true });
+  const deleted = await api.delete(`${api.exports}/${id}/`);
+  expect(deleted.status).toBe(204);
+  expect(deleted.text).toBe('');
+  for (const path of ['', '/runs', '/logs', '/backfills']) {
+    expect((await api.get(`${api.exports}/${id}${path}`)).status, path).toBe(404);
+  }
+  for (const path of ['/pause', '/unpause', '/backfill']) {
+    expect((await api.post(`${api.exports}/${id}${path}`)).status, path).toBe(404);
+  }
+  expect((await api.delete(`${api.exports}/${id}`)).status).toBe(404);
+  const { body } = await api.get(`${api.exports}?limit=1000`);
+  expect(body.results.map((found) => found.id)).not.toContain(id);
 });

@@ -24,23 +24,21 @@ beforeAll(async () => {
   organization = `/api/admin/organizations/${api.tenant.organizationId}`;
 });
 
-describe('names', () => {
-  test('change, in the list and in the record of changes', async () => {
-    const named = await operator.patch(organization, { name: 'Acme & Co' });
-    expect([named.status, named.body.name]).toEqual([200, 'Acme & Co']);
-    const project = `/api/admin/projects/${api.teamId}`;
-    const both = await operator.patch(project, { name: 'Shop', disabled: true });
-    expect(both.body).toMatchObject({ name: 'Shop', disabled_at: expect.any(String) });
-    expect((await operator.patch(project, { disabled: false })).body.disabled_at).toBeNull();
-    const listed = (await operator.get('/api/admin/organizations?search=%26 co')).body;
-    expect(listed.results.map(({ name }) => name)).toEqual(['Acme & Co']);
-    const recorded = await api.sql<{ subject: string; changes: unknown }>`
+test('names change, in the list and in the record of changes', async () => {
+  const named = await operator.patch(organization, { name: 'Acme & Co' });
+  expect([named.status, named.body.name]).toEqual([200, 'Acme & Co']);
+  const project = `/api/admin/projects/${api.teamId}`;
+  const both = await operator.patch(project, { name: 'Shop', disabled: true });
+  expect(both.body).toMatchObject({ name: 'Shop', disabled_at: expect.any(String) });
+  expect((await operator.patch(project, { disabled: false })).body.disabled_at).toBeNull();
+  const listed = (await operator.get('/api/admin/organizations?search=%26 co')).body;
+  expect(listed.results.map(({ name }) => name)).toEqual(['Acme & Co']);
+  const recorded = await api.sql<{ subject: string; changes: unknown }>`
       select subject_type as subject, changes from activity where action = 'renamed' order by id`;
-    expect(recorded).toEqual([
-      { subject: 'organization', changes: [{ field: 'name', before: 'Acme', after: 'Acme & Co' }] },
-      { subject: 'project', changes: [{ field: 'name', before: 'Website', after: 'Shop' }] },
-    ]);
-  });
+  expect(recorded).toEqual([
+    { subject: 'organization', changes: [{ field: 'name', before: 'Acme', after: 'Acme & Co' }] },
+    { subject: 'project', changes: [{ field: 'name', before: 'Website', after: 'Shop' }] },
+  ]);
 });
 
 describe('rows and bytes of a month', () => {

@@ -15,7 +15,7 @@ import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { documentedAcl, startRedisWithAcl } from '../../support/redis-acl.ts';
 import { startS3Server } from '../../support/s3-server/server.ts';
 import { createKey } from '../../support/tenants.ts';
-import { assumed, startSts } from '../../support/s3-destination.ts';
+import { assumed, issued, startSts } from '../../support/s3-destination.ts';
 import { inTest, listenInTest } from '../../support/use-stage.ts';
 
 const api = useApi();
@@ -71,13 +71,8 @@ test('a mail server must accept the login, not only the connection', async () =>
 }, 60_000);
 
 test('buckets, roles and the mail server are tried through the proxy', async () => {
-  const issued = {
-    accessKeyId: 'ASIACANARY0000000001',
-    secretAccessKey: 'issued-canary',
-    sessionToken: 'session-canary',
-  };
   const store = await inTest(startS3Server({ buckets: ['exports'], credentials: issued }));
-  const sts = await startSts(() => assumed(issued));
+  const sts = await startSts(() => assumed());
   const known: Record<string, number> = {
     's3.invalid:9000': store.port,
     'sts.invalid:80': Number(new URL(sts.endpoint).port),

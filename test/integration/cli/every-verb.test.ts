@@ -107,21 +107,12 @@ interface Row {
   readonly lines?: true;
 }
 
-const owner = (args: readonly string[], more: Partial<Row> = {}): Row => ({
-  who: 'owner',
-  args,
-  ...more,
-});
-const operator = (args: readonly string[], more: Partial<Row> = {}): Row => ({
-  who: 'operator',
-  args,
-  ...more,
-});
-const here = (args: readonly string[], more: Partial<Row> = {}): Row => ({
-  who: 'here',
-  args,
-  ...more,
-});
+const rowOf =
+  (who: Who) =>
+  (args: readonly string[], more: Partial<Row> = {}): Row => ({ who, args, ...more });
+const owner = rowOf('owner');
+const operator = rowOf('operator');
+const here = rowOf('here');
 
 const unknownOrder = '00000000-0000-4000-8000-000000000000';
 const past = ['--from', '2024-03-01', '--to', '2024-03-01T02:00'];

@@ -176,48 +176,44 @@ describe('an e-mail', () => {
   });
 });
 
-describe('the recipients that the operator lists', () => {
-  it('are addresses and domains; others are refused by name, and get nothing once they are no longer listed', async () => {
-    const sender = senderTo([], { env: env() });
-    const outside = ['a@example.org', 'b@sub.example.com', 'c@notexample.com'];
-    for (const each of outside) {
-      const created = createEmail(sender, ['ops@example.com', each]);
-      await expect(created).rejects.toThrow(`no mail to ${each}. Ask your operator to list`);
-    }
-    const { target } = await createEmail(sender, ['Boss@Example.org', 'ops@EXAMPLE.com']);
-    const change = { recipients: ['a@example.org'] };
-    await expect(changeTarget(side.context, sender, side.actor, target.id, change)).rejects.toThrow(
-      'MAIL_RECIPIENTS',
-    );
-    expect((await testTarget(side.context, sender, target)).delivered).toBe(true);
-    expect(mails[0]?.to).toEqual(['Boss@example.org', 'ops@example.com']);
-    const fewer = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: 'boss@example.org' } });
-    await testTarget(side.context, fewer, target);
-    expect(mails[1]?.to).toEqual(['Boss@example.org']);
-    const unlisted = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: '' } });
-    const refusal = { delivered: false, answer: 'recipients_not_listed' };
-    expect(await testTarget(side.context, unlisted, target)).toMatchObject(refusal);
-    expect(mails).toHaveLength(2);
-    // Its other settings can still change.
-    const renamed = { description: 'Ops' };
-    const changed = await changeTarget(side.context, unlisted, side.actor, target.id, renamed);
-    expect(changed.description).toBe('Ops');
-  });
+it('the recipients that the operator lists are addresses and domains; others are refused by name, and get nothing once they are no longer listed', async () => {
+  const sender = senderTo([], { env: env() });
+  const outside = ['a@example.org', 'b@sub.example.com', 'c@notexample.com'];
+  for (const each of outside) {
+    const created = createEmail(sender, ['ops@example.com', each]);
+    await expect(created).rejects.toThrow(`no mail to ${each}. Ask your operator to list`);
+  }
+  const { target } = await createEmail(sender, ['Boss@Example.org', 'ops@EXAMPLE.com']);
+  const change = { recipients: ['a@example.org'] };
+  await expect(changeTarget(side.context, sender, side.actor, target.id, change)).rejects.toThrow(
+    'MAIL_RECIPIENTS',
+  );
+  expect((await testTarget(side.context, sender, target)).delivered).toBe(true);
+  expect(mails[0]?.to).toEqual(['Boss@example.org', 'ops@example.com']);
+  const fewer = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: 'boss@example.org' } });
+  await testTarget(side.context, fewer, target);
+  expect(mails[1]?.to).toEqual(['Boss@example.org']);
+  const unlisted = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: '' } });
+  const refusal = { delivered: false, answer: 'recipients_not_listed' };
+  expect(await testTarget(side.context, unlisted, target)).toMatchObject(refusal);
+  expect(mails).toHaveLength(2);
+  // Its other settings can still change.
+  const renamed = { description: 'Ops' };
+  const changed = await changeTarget(side.context, unlisted, side.actor, target.id, renamed);
+  expect(changed.description).toBe('Ops');
 });
 
-describe('a mail server that never answers', () => {
-  it('ends the attempt, and delays no webhook', async () => {
-    const receiver = await inTest(startReceiver());
-    const silent = createServer((socket) => socket.on('error', () => {}));
-    const url = `smtp://127.0.0.1:${await listenInTest(silent)}`;
-    const sender = senderTo([receiver], { env: env(url), timeoutMs: 2_000 });
-    for (const _ of Array(9)) await createEmail(sender, ['oncall@example.com']);
-    await createWebhook(side, sender, receiver);
-    await happen();
-    await couriers.add(sender).collect();
-    await until(() => receiver.received.length === 1, { timeoutMs: 1_500 });
-    await until(() => couriers.outcomes.some(({ answer }) => answer === 'timeout'));
-  });
+it('a mail server that never answers ends the attempt, and delays no webhook', async () => {
+  const receiver = await inTest(startReceiver());
+  const silent = createServer((socket) => socket.on('error', () => {}));
+  const url = `smtp://127.0.0.1:${await listenInTest(silent)}`;
+  const sender = senderTo([receiver], { env: env(url), timeoutMs: 2_000 });
+  for (const _ of Array(9)) await createEmail(sender, ['oncall@example.com']);
+  await createWebhook(side, sender, receiver);
+  await happen();
+  await couriers.add(sender).collect();
+  await until(() => receiver.received.length === 1, { timeoutMs: 1_500 });
+  await until(() => couriers.outcomes.some(({ answer }) => answer === 'timeout'));
 });
 
 describe('the settings of the mail server', () => {

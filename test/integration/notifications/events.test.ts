@@ -105,31 +105,29 @@ describe('an export', () => {
   });
 });
 
-describe('a backfill', () => {
-  it('notifies that it has ended, with its runs', async () => {
-    const { id } = await side.exportWithRuns(2);
-    const runs = await side.listRuns(id);
-    for (const run of runs) await completeRun(run.id);
-    const reach = { organizationId: side.tenant.organizationId, teamId: null };
-    const batchExport = await findBatchExport(side.db, reach, id);
-    if (!batchExport) throw new Error('the export is gone');
-    const { backfillId } = await startBackfill(side.context, batchExport, {
-      startAt: Date.parse(runs[0]?.start ?? ''),
-      endAt: Date.parse(runs[1]?.end ?? ''),
-      order: 'oldest_first',
-      reprocess: 'all',
-      concurrency: 2,
-    });
-    await advanceBackfill(side.context, backfillId);
-    const made = (await side.listRuns(id)).filter((run) => run.backfillId === backfillId);
-    expect(made).toHaveLength(2);
-    for (const run of made) await completeRun(run.id);
-    await advanceBackfill(side.context, backfillId);
-    const [ended] = await deliveriesOf(side.db);
-    expect(ended?.type).toBe('backfill.completed');
-    expect(ended?.facts).toMatchObject({
-      backfill: { id: backfillId, total_runs: 2, failed_runs: 0 },
-    });
+it('a backfill notifies that it has ended, with its runs', async () => {
+  const { id } = await side.exportWithRuns(2);
+  const runs = await side.listRuns(id);
+  for (const run of runs) await completeRun(run.id);
+  const reach = { organizationId: side.tenant.organizationId, teamId: null };
+  const batchExport = await findBatchExport(side.db, reach, id);
+  if (!batchExport) throw new Error('the export is gone');
+  const { backfillId } = await startBackfill(side.context, batchExport, {
+    startAt: Date.parse(runs[0]?.start ?? ''),
+    endAt: Date.parse(runs[1]?.end ?? ''),
+    order: 'oldest_first',
+    reprocess: 'all',
+    concurrency: 2,
+  });
+  await advanceBackfill(side.context, backfillId);
+  const made = (await side.listRuns(id)).filter((run) => run.backfillId === backfillId);
+  expect(made).toHaveLength(2);
+  for (const run of made) await completeRun(run.id);
+  await advanceBackfill(side.context, backfillId);
+  const [ended] = await deliveriesOf(side.db);
+  expect(ended?.type).toBe('backfill.completed');
+  expect(ended?.facts).toMatchObject({
+    backfill: { id: backfillId, total_runs: 2, failed_runs: 0 },
   });
 });
 

@@ -275,17 +275,15 @@ async function fail(runId: string | undefined): Promise<void> {
   }
 }
 
-describe('through the use cases', () => {
-  it('backfilled intervals that failed before the first tick are missing, though the live run succeeded', async () => {
-    const { item, runIds } = await createdWithRuns(1);
-    const first = item.schedule.openIntervalStart;
-    for (let back = 4; back >= 1; back -= 1) {
-      await fail(await insertRunIn(item.id, first - back * hourMs));
-    }
-    await side.complete(await side.claim(runIds[0]));
-    expect(await markOf(item.id)).toBe(first + hourMs);
-    expect((await holesOf(item.id)).missing).toEqual({ count: 4, since: first - 4 * hourMs });
-  });
+it('through the use cases backfilled intervals that failed before the first tick are missing, though the live run succeeded', async () => {
+  const { item, runIds } = await createdWithRuns(1);
+  const first = item.schedule.openIntervalStart;
+  for (let back = 4; back >= 1; back -= 1) {
+    await fail(await insertRunIn(item.id, first - back * hourMs));
+  }
+  await side.complete(await side.claim(runIds[0]));
+  expect(await markOf(item.id)).toBe(first + hourMs);
+  expect((await holesOf(item.id)).missing).toEqual({ count: 4, since: first - 4 * hourMs });
 });
 
 it('an accepted interval before the mark is no gap to verify, and a run of it that fails is a hole again', async () => {

@@ -79,39 +79,37 @@ describe('a claim', () => {
   });
 });
 
-describe('the fence', () => {
-  it('refuses every late write of a worker that lost its run', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    const late = await side.claim(runId);
-    await side.expireLease(runId);
-    const holder = await side.claim(runId);
-    expect(holder.fence).toBeGreaterThan(late.fence);
+it('the fence refuses every late write of a worker that lost its run', async () => {
+  const { exportId, runId } = await side.waitingRun();
+  const late = await side.claim(runId);
+  await side.expireLease(runId);
+  const holder = await side.claim(runId);
+  expect(holder.fence).toBeGreaterThan(late.fence);
 
-    const progress = { totalRows: 9, rows: 9, bytes: 9, files: 9 };
-    const before = await side.sql`select * from runs where id = ${runId}`;
-    expect(await recordProgress(side.db, late, progress, null)).toBe(false);
-    expect(await noteUploads(side.db, late, leaseMs)).toBe(false);
-    await recordSent(side.db, late, 5);
-    expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);
-    expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
-    expect(await handBackRun(side.db, late, 0, null)).toBe(false);
-    expect(await side.complete(late)).toBe(false);
-    await recordFault(side.context, late, passing, 0);
-    await recordFault(side.context, late, new SluiceError('destination.access_denied'), 0);
-    await releaseRun(side.context, late);
-    await quarantineRun(side.context, late, 'SIGSEGV');
-    await recordDeathAlone(side.context, late, { certain: true, how: 'SIGSEGV' });
+  const progress = { totalRows: 9, rows: 9, bytes: 9, files: 9 };
+  const before = await side.sql`select * from runs where id = ${runId}`;
+  expect(await recordProgress(side.db, late, progress, null)).toBe(false);
+  expect(await noteUploads(side.db, late, leaseMs)).toBe(false);
+  await recordSent(side.db, late, 5);
+  expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);
+  expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
+  expect(await handBackRun(side.db, late, 0, null)).toBe(false);
+  expect(await side.complete(late)).toBe(false);
+  await recordFault(side.context, late, passing, 0);
+  await recordFault(side.context, late, new SluiceError('destination.access_denied'), 0);
+  await releaseRun(side.context, late);
+  await quarantineRun(side.context, late, 'SIGSEGV');
+  await recordDeathAlone(side.context, late, { certain: true, how: 'SIGSEGV' });
 
-    expect(await side.sql`select * from runs where id = ${runId}`).toEqual(before);
-    expect(await state(exportId)).toMatchObject({ waits: false });
-    const [tables] = await side.sql`
+  expect(await side.sql`select * from runs where id = ${runId}`).toEqual(before);
+  expect(await state(exportId)).toMatchObject({ waits: false });
+  const [tables] = await side.sql`
       select (select count(*)::int from upload_places where export_id = ${exportId}) as places,
               (select count(*)::int from receipts where run_id = ${runId}) as receipts,
               (select count(*)::int from log_entries where run_id = ${runId}) as logs,
               (select failure_streak from batch_exports where id = ${exportId}) as streak`;
-    expect(tables).toEqual({ places: 0, receipts: 0, logs: 0, streak: 0 });
-    expect(await side.complete(holder)).toBe(true);
-  });
+  expect(tables).toEqual({ places: 0, receipts: 0, logs: 0, streak: 0 });
+  expect(await side.complete(holder)).toBe(true);
 });
 
 describe('a process that a run had for itself and that ended', () => {

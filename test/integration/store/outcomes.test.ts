@@ -35,40 +35,38 @@ async function levels(id: string): Promise<string[]> {
   return rows.map((row) => row.level);
 }
 
-describe('a failing backfill', () => {
-  it('stops itself after ten Failed runs in a row, and leaves the schedule alone', async () => {
-    const { id, runIds } = await side.exportWithRuns(12);
-    const [made] = await side.sql<{ id: string }>`
+it('a failing backfill stops itself after ten Failed runs in a row, and leaves the schedule alone', async () => {
+  const { id, runIds } = await side.exportWithRuns(12);
+  const [made] = await side.sql<{ id: string }>`
       insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
        select id, team_id, now() - interval '20 hours', now(), 2, 20, now() - interval '9 hours' from batch_exports
          where id = ${id} returning id`;
-    await side.sql`update runs set backfill_id = ${made?.id} where export_id = ${id}`;
-    const backfill = async () =>
-      (
-        await side.sql<{ status: string; reason: string | null }>`
+  await side.sql`update runs set backfill_id = ${made?.id} where export_id = ${id}`;
+  const backfill = async () =>
+    (
+      await side.sql<{ status: string; reason: string | null }>`
           select status, stopped_reason as reason from backfills where id = ${made?.id}`
-      )[0];
-    const fail = async (runId: string | undefined) => {
-      // At a place that has worked, a refusal is tried again before it ends a run.
-      const ended = 'select from runs where id = $1 and finished_at is not null';
-      while ((await side.db.query(ended, [runId])).length === 0) {
-        await side.sql`update outbox set available_at = now() where run_id = ${runId}`;
-        await side.failAttempt(runId ?? '', denied);
-      }
-    };
-    await fail(runIds[0]);
-    await completeRun(runIds[1]);
-    for (const runId of runIds.slice(2, 11)) await fail(runId);
-    // Nine after the success.
-    expect(await backfill()).toEqual({ status: 'Running', reason: null });
-    await fail(runIds[11]);
-    expect(await backfill()).toEqual({
-      status: 'Cancelled',
-      reason: expect.stringMatching(/^destination\.access_denied: /),
-    });
-    expect(await stateOf(id)).toMatchObject({ streak: 0, paused: false });
-    expect(await levels(id)).toEqual(['ERROR']);
+    )[0];
+  const fail = async (runId: string | undefined) => {
+    // At a place that has worked, a refusal is tried again before it ends a run.
+    const ended = 'select from runs where id = $1 and finished_at is not null';
+    while ((await side.db.query(ended, [runId])).length === 0) {
+      await side.sql`update outbox set available_at = now() where run_id = ${runId}`;
+      await side.failAttempt(runId ?? '', denied);
+    }
+  };
+  await fail(runIds[0]);
+  await completeRun(runIds[1]);
+  for (const runId of runIds.slice(2, 11)) await fail(runId);
+  // Nine after the success.
+  expect(await backfill()).toEqual({ status: 'Running', reason: null });
+  await fail(runIds[11]);
+  expect(await backfill()).toEqual({
+    status: 'Cancelled',
+    reason: expect.stringMatching(/^destination\.access_denied: /),
   });
+  expect(await stateOf(id)).toMatchObject({ streak: 0, paused: false });
+  expect(await levels(id)).toEqual(['ERROR']);
 });
 
 it.each([
@@ -200,18 +198,16 @@ describe('the high-water mark', () => {
   });
 });
 
-describe('the receipt', () => {
-  it('of a re-run replaces the one before; there is one per interval', async () => {
-    const { id, runIds } = await side.exportWithRuns(1);
-    await completeRun(runIds[0]);
-    const run = await findRun(side.db, id, runIds[0] ?? '');
-    if (!run) throw new Error('the run is gone');
-    const receiptRuns = async () =>
-      (await listReceipts(side.db, id, null, 10)).map(({ runId }) => runId);
-    const again = await retryRun(side.context, run);
-    await expect(retryRun(side.context, run)).rejects.toThrow('is live');
-    expect(await receiptRuns()).toEqual([run.id]);
-    await completeRun(again);
-    expect(await receiptRuns()).toEqual([again]);
-  });
+it('the receipt of a re-run replaces the one before; there is one per interval', async () => {
+  const { id, runIds } = await side.exportWithRuns(1);
+  await completeRun(runIds[0]);
+  const run = await findRun(side.db, id, runIds[0] ?? '');
+  if (!run) throw new Error('the run is gone');
+  const receiptRuns = async () =>
+    (await listReceipts(side.db, id, null, 10)).map(({ runId }) => runId);
+  const again = await retryRun(side.context, run);
+  await expect(retryRun(side.context, run)).rejects.toThrow('is live');
+  expect(await receiptRuns()).toEqual([run.id]);
+  await completeRun(again);
+  expect(await receiptRuns()).toEqual([again]);
 });

@@ -44,31 +44,27 @@ async function overtake<T>(
   return waiting.overtaken;
 }
 
-describe('a claim that waits for the last holder', () => {
-  it('sees what that holder wrote', async () => {
-    const {
-      runIds: [runId = ''],
-    } = await side.exportWithRuns(1);
-    const before = await side.claim(runId);
-    await side.expireLease(runId);
-    const files = { files: [{ key: 'f' }], rejectedFiles: [] };
-    const intent = { ...files, generation: 1, manifestKey: 'm', begunManifests: ['digest'] };
-    const next = await overtake(
-      // It extends the lease, which is over before the claim gets the row.
-      (tx) => beginLockedCommit(tx, { run: before, intent }, leaseMs),
-      () => side.claim(runId),
-      (tx) =>
-        tx.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [
-          runId,
-        ]),
-    );
-    expect(next).toMatchObject({
-      fence: before.fence + 1,
-      fileGeneration: before.fileGeneration + 1,
-      commitIntent: intent,
-      mayBeOvertaken: true,
-      begunManifests: ['digest'],
-    });
+it('a claim that waits for the last holder sees what that holder wrote', async () => {
+  const {
+    runIds: [runId = ''],
+  } = await side.exportWithRuns(1);
+  const before = await side.claim(runId);
+  await side.expireLease(runId);
+  const files = { files: [{ key: 'f' }], rejectedFiles: [] };
+  const intent = { ...files, generation: 1, manifestKey: 'm', begunManifests: ['digest'] };
+  const next = await overtake(
+    // It extends the lease, which is over before the claim gets the row.
+    (tx) => beginLockedCommit(tx, { run: before, intent }, leaseMs),
+    () => side.claim(runId),
+    (tx) =>
+      tx.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [runId]),
+  );
+  expect(next).toMatchObject({
+    fence: before.fence + 1,
+    fileGeneration: before.fileGeneration + 1,
+    commitIntent: intent,
+    mayBeOvertaken: true,
+    begunManifests: ['digest'],
   });
 });
 
@@ -235,18 +231,16 @@ describe('a dispatcher that waits for another one', () => {
   });
 });
 
-describe('a change of an export that waits for another change', () => {
-  it('starts from what that one wrote, and has a later time', async () => {
-    const { id } = await side.createExport({ createdMsAgo: 0 });
-    let committedAt = 0;
-    const locked = await overtake(
-      (tx) => tx.query(`update batch_exports set name = 'The first' where id = $1`, [id]),
-      () => side.db.transaction((tx) => lockExportNow(tx, id)),
-      async (tx) => {
-        committedAt = await readNow(tx);
-      },
-    );
-    expect(locked?.batchExport.name).toBe('The first');
-    expect(locked?.now).toBeGreaterThanOrEqual(committedAt);
-  });
+it('a change of an export that waits for another change starts from what that one wrote, and has a later time', async () => {
+  const { id } = await side.createExport({ createdMsAgo: 0 });
+  let committedAt = 0;
+  const locked = await overtake(
+    (tx) => tx.query(`update batch_exports set name = 'The first' where id = $1`, [id]),
+    () => side.db.transaction((tx) => lockExportNow(tx, id)),
+    async (tx) => {
+      committedAt = await readNow(tx);
+    },
+  );
+  expect(locked?.batchExport.name).toBe('The first');
+  expect(locked?.now).toBeGreaterThanOrEqual(committedAt);
 });

@@ -183,63 +183,59 @@ describe("sources of an organization's own plugins", () => {
   });
 });
 
-describe('versions of transformation configs', () => {
-  it('go once no config has had them for long, unless a run or a receipt names them', async () => {
-    const { db, tenant } = side;
-    const team = tenant.projectIds[0];
-    const names = ['of a run', 'of a receipt', 'of nothing', 'of the config', 'new'];
-    for (const [index, name] of names.entries()) {
-      await side.sql`
+it('versions of transformation configs go once no config has had them for long, unless a run or a receipt names them', async () => {
+  const { db, tenant } = side;
+  const team = tenant.projectIds[0];
+  const names = ['of a run', 'of a receipt', 'of nothing', 'of the config', 'new'];
+  for (const [index, name] of names.entries()) {
+    await side.sql`
         insert into transformation_versions (config_id, version, team_id, plugin, name, config, config_secrets)
          values (1000, ${index + 1}, ${team}, 1, ${name}, '{}', null)`;
-    }
-    await side.sql`insert into pipeline_transformation_configs (id, team_id, plugin, version, enabled, "order", config)
+  }
+  await side.sql`insert into pipeline_transformation_configs (id, team_id, plugin, version, enabled, "order", config)
        overriding system value values (1000, ${team}, 1, 4, true, 1, '{}')`;
-    const { id } = await side.exportWithRuns(3);
-    const [first, second] = await listRuns(db, id);
-    await side.complete(await side.claim(first?.id));
-    const chain = `jsonb_build_array(jsonb_build_object('config', 1000, 'version', $2::int))`;
-    await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 1]);
-    await db.query(
-      `update receipts set recipe = jsonb_build_object('chain', ${chain}) where export_id = $1`,
-      [id, 2],
-    );
-    const kept = async () =>
-      (
-        await side.sql<{ name: string }>`
+  const { id } = await side.exportWithRuns(3);
+  const [first, second] = await listRuns(db, id);
+  await side.complete(await side.claim(first?.id));
+  const chain = `jsonb_build_array(jsonb_build_object('config', 1000, 'version', $2::int))`;
+  await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 1]);
+  await db.query(
+    `update receipts set recipe = jsonb_build_object('chain', ${chain}) where export_id = $1`,
+    [id, 2],
+  );
+  const kept = async () =>
+    (
+      await side.sql<{ name: string }>`
           select name from transformation_versions where config_id = 1000`
-      ).map(({ name }) => name);
-    await applyRetention(side.context);
-    expect(await kept()).toHaveLength(names.length);
-    await side.sql`update transformation_versions set created_at = created_at - interval '366 days'
+    ).map(({ name }) => name);
+  await applyRetention(side.context);
+  expect(await kept()).toHaveLength(names.length);
+  await side.sql`update transformation_versions set created_at = created_at - interval '366 days'
         where config_id = 1000 and name <> 'new'`;
-    await applyRetention(side.context);
-    // A claim that began before the config changed may still pin it.
-    expect(await kept()).toHaveLength(names.length);
-    await side.sql`
+  await applyRetention(side.context);
+  // A claim that began before the config changed may still pin it.
+  expect(await kept()).toHaveLength(names.length);
+  await side.sql`
       update transformation_versions set unused_since = unused_since - interval '61 minutes'`;
-    await applyRetention(side.context);
-    expect((await kept()).sort()).toEqual(
-      ['of a run', 'of a receipt', 'of the config', 'new'].sort(),
-    );
-  });
+  await applyRetention(side.context);
+  expect((await kept()).sort()).toEqual(
+    ['of a run', 'of a receipt', 'of the config', 'new'].sort(),
+  );
 });
 
-describe('idempotency keys', () => {
-  it('are forgotten after 24 hours, and not before', async () => {
-    const { keyId } = await createTenant(side.db);
-    for (const [idempotencyKey, hours] of [
-      ['young', 23],
-      ['spent', 25],
-    ] as const) {
-      const request = { keyId, idempotencyKey, fingerprint: Buffer.alloc(32) };
-      await keepResponse(side.db, request, { status: 201, response: '{}' });
-      await side.sql`update idempotency_keys set created_at = now() - ${hours} * interval '1 hour'
+it('idempotency keys are forgotten after 24 hours, and not before', async () => {
+  const { keyId } = await createTenant(side.db);
+  for (const [idempotencyKey, hours] of [
+    ['young', 23],
+    ['spent', 25],
+  ] as const) {
+    const request = { keyId, idempotencyKey, fingerprint: Buffer.alloc(32) };
+    await keepResponse(side.db, request, { status: 201, response: '{}' });
+    await side.sql`update idempotency_keys set created_at = now() - ${hours} * interval '1 hour'
           where key_id = ${keyId} and idempotency_key = ${idempotencyKey}`;
-    }
-    await applyRetention(side.context);
-    const left = await side.sql`
+  }
+  await applyRetention(side.context);
+  const left = await side.sql`
       select idempotency_key as name from idempotency_keys where key_id = ${keyId}`;
-    expect(left).toEqual([{ name: 'young' }]);
-  });
+  expect(left).toEqual([{ name: 'young' }]);
 });

@@ -59,55 +59,52 @@ beforeEach(async () => {
   await make(id);
 });
 
-describe('the certificate of an erasure', () => {
-  it('has the files with their digests, and both checkers check it', async () => {
-    const { db, context } = side;
-    const request = randomUUID();
-    const batchExport = await db.transaction((tx) => lockExport(tx, id));
-    if (!batchExport) throw new Error('no export');
-    const certify = () =>
-      makeCertificate(context, bench.options().statements, batchExport, request);
-    await expect(certify()).rejects.toThrow();
-    const intervals = await side.sql<{ start: number; end: number }>`
+it('the certificate of an erasure has the files with their digests, and both checkers check it', async () => {
+  const { db, context } = side;
+  const request = randomUUID();
+  const batchExport = await db.transaction((tx) => lockExport(tx, id));
+  if (!batchExport) throw new Error('no export');
+  const certify = () => makeCertificate(context, bench.options().statements, batchExport, request);
+  await expect(certify()).rejects.toThrow();
+  const intervals = await side.sql<{ start: number; end: number }>`
       select extract(epoch from data_interval_start)::bigint * 1000 as start,
              extract(epoch from data_interval_end)::bigint * 1000 as end
          from receipts where export_id = ${id}`;
-    const value = 'user 3';
-    await eraseIntervals(context, id, intervals, { column: 'distinct_id', value }, request);
-    await runAll(id);
-    await expect(certify()).rejects.toThrow();
-    await make(id);
-    await sweep();
-    const certificate = await certify();
-    const { rows, asked_at: asked, erased_at: erased } = certificate;
-    expect(rows).toBeGreaterThan(0);
-    expect(String(asked) <= String(erased)).toBe(true);
-    expect(certificate).toMatchObject({
-      request,
-      batch_export_id: id,
-      left: { former_places: [] },
-    });
-    const parts = certificate.intervals as readonly {
-      readonly rows: number;
-      readonly files: readonly { readonly before: string; readonly after: string | null }[];
-    }[];
-    expect(parts.flatMap(({ files }) => files).length).toBeGreaterThan(0);
-    expect(parts.reduce((sum, part) => sum + part.rows, 0)).toBe(rows);
-    expect(String(canonicalBytes(certificate))).not.toContain(value);
-    for (const answer of await check(certificate)) expect(answer).toMatch(/^0: Right/);
-    await expectEachChangeFound(certificate);
-    const html = documentPage(certificate);
-    expect(html).toContain('Certificate of erasure');
-    expect(html).toContain(certificate.receipt.signature);
-    expect(html).toContain(String(parts[0]?.files[0]?.before));
-    const other = await makeCertificate(
-      context,
-      bench.options().statements,
-      batchExport,
-      randomUUID(),
-    ).catch((error: Error) => error);
-    expect(other).toBeInstanceOf(Error);
+  const value = 'user 3';
+  await eraseIntervals(context, id, intervals, { column: 'distinct_id', value }, request);
+  await runAll(id);
+  await expect(certify()).rejects.toThrow();
+  await make(id);
+  await sweep();
+  const certificate = await certify();
+  const { rows, asked_at: asked, erased_at: erased } = certificate;
+  expect(rows).toBeGreaterThan(0);
+  expect(String(asked) <= String(erased)).toBe(true);
+  expect(certificate).toMatchObject({
+    request,
+    batch_export_id: id,
+    left: { former_places: [] },
   });
+  const parts = certificate.intervals as readonly {
+    readonly rows: number;
+    readonly files: readonly { readonly before: string; readonly after: string | null }[];
+  }[];
+  expect(parts.flatMap(({ files }) => files).length).toBeGreaterThan(0);
+  expect(parts.reduce((sum, part) => sum + part.rows, 0)).toBe(rows);
+  expect(String(canonicalBytes(certificate))).not.toContain(value);
+  for (const answer of await check(certificate)) expect(answer).toMatch(/^0: Right/);
+  await expectEachChangeFound(certificate);
+  const html = documentPage(certificate);
+  expect(html).toContain('Certificate of erasure');
+  expect(html).toContain(certificate.receipt.signature);
+  expect(html).toContain(String(parts[0]?.files[0]?.before));
+  const other = await makeCertificate(
+    context,
+    bench.options().statements,
+    batchExport,
+    randomUUID(),
+  ).catch((error: Error) => error);
+  expect(other).toBeInstanceOf(Error);
 });
 
 describe('the delivery record', () => {

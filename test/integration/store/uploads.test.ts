@@ -241,53 +241,47 @@ async function rowOf({ exportId, runId }: ClaimedRun) {
   return run;
 }
 
-describe('an attempt whose export leaves its place and comes back', () => {
-  it('loses its lease, so that nothing is recorded at a version that the export has left', async () => {
-    const run = await claimed();
-    await noteUploads(side.db, run, leaseMs);
-    await side.db.transaction(async (tx) => {
-      await retireDestination(tx, run.exportId);
-      await retireDestination(tx, run.exportId);
-      await returnToPlace(tx, run.exportId, [run.destinationVersion]);
-    });
-    expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
-    expect(await side.complete(run)).toBe(false);
-    const next = await side.claim(run.runId);
-    expect(next).toMatchObject({ destinationVersion: 2, crashes: 0, fileGeneration: 2 });
-    expect(await side.complete(next)).toBe(true);
-    const versions = await side.sql`
+it('an attempt whose export leaves its place and comes back loses its lease, so that nothing is recorded at a version that the export has left', async () => {
+  const run = await claimed();
+  await noteUploads(side.db, run, leaseMs);
+  await side.db.transaction(async (tx) => {
+    await retireDestination(tx, run.exportId);
+    await retireDestination(tx, run.exportId);
+    await returnToPlace(tx, run.exportId, [run.destinationVersion]);
+  });
+  expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
+  expect(await side.complete(run)).toBe(false);
+  const next = await side.claim(run.runId);
+  expect(next).toMatchObject({ destinationVersion: 2, crashes: 0, fileGeneration: 2 });
+  expect(await side.complete(next)).toBe(true);
+  const versions = await side.sql`
       select destination_version as version from upload_places where export_id = ${run.exportId}`;
-    expect(versions).toEqual([{ version: 2 }]);
-  });
+  expect(versions).toEqual([{ version: 2 }]);
 });
 
-describe('each attempt', () => {
-  it('has a generation above all that the interval ever had', async () => {
-    const { id } = await side.exportWithRuns(2);
-    const [first, second] = await side.listRuns(id);
-    for (const generation of [1, 2, 3]) {
-      expect(await side.claim(first?.id)).toMatchObject({ fileGeneration: generation });
-      await side.expireLease(first?.id ?? '');
-    }
-    expect(await side.claim(second?.id)).toMatchObject({ fileGeneration: 1 });
-  });
+it('each attempt has a generation above all that the interval ever had', async () => {
+  const { id } = await side.exportWithRuns(2);
+  const [first, second] = await side.listRuns(id);
+  for (const generation of [1, 2, 3]) {
+    expect(await side.claim(first?.id)).toMatchObject({ fileGeneration: generation });
+    await side.expireLease(first?.id ?? '');
+  }
+  expect(await side.claim(second?.id)).toMatchObject({ fileGeneration: 1 });
 });
 
-describe('manifests whose commits were begun', () => {
-  it('are known until a commit is recorded', async () => {
-    const run = await claimed();
-    await beginCommit(side.db, run, leaseMs, { begunManifests: ['one'] }, emptyCommit);
-    await side.expireLease(run.runId);
-    const next = await side.claim(run.runId);
-    expect(next.begunManifests).toEqual(['one']);
-    const begun = { begunManifests: ['two', 'one'] };
-    await beginCommit(side.db, next, leaseMs, begun, emptyCommit);
-    await side.expireLease(run.runId);
-    const last = await side.claim(run.runId);
-    expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
-    await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
-    await side.complete(last);
-    const again = await side.claim(await retryRun(side.context, await rowOf(last)));
-    expect(again.begunManifests).toEqual([]);
-  });
+it('manifests whose commits were begun are known until a commit is recorded', async () => {
+  const run = await claimed();
+  await beginCommit(side.db, run, leaseMs, { begunManifests: ['one'] }, emptyCommit);
+  await side.expireLease(run.runId);
+  const next = await side.claim(run.runId);
+  expect(next.begunManifests).toEqual(['one']);
+  const begun = { begunManifests: ['two', 'one'] };
+  await beginCommit(side.db, next, leaseMs, begun, emptyCommit);
+  await side.expireLease(run.runId);
+  const last = await side.claim(run.runId);
+  expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
+  await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
+  await side.complete(last);
+  const again = await side.claim(await retryRun(side.context, await rowOf(last)));
+  expect(again.begunManifests).toEqual([]);
 });
