@@ -96,7 +96,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       stopping.abort();
       leases.releaseAll();
       await consumer.close();
-      await admission.ended();
+      await admission.smallSlots.ended();
       await courier.close();
       await executor.guard.close().catch(() => {});
       await closeLeases();

@@ -191,7 +191,7 @@ it('every run asks to be admitted, and counts as its use of the worker', async (
     },
   } as unknown as HandlerOptions);
   await handlers['execute-small-run']({ runId: first });
-  await admission.ended();
+  await admission.smallSlots.ended();
   await handlers['execute-run']({ runId: second });
   const organizationId = side.tenant.organizationId;
   expect(entered).toMatchObject([

@@ -26,7 +26,7 @@ import {
   maxPartitionFields,
   maxPartitions,
 } from '../../foundation/domain/partition.ts';
-import type { Problem } from '../../foundation/domain/problem.ts';
+import { invalid, type Problem, problemsIn } from '../../foundation/domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
 
 /** The file settings of every destination, and the rules over them. */
@@ -238,33 +238,32 @@ function checkFileSettings(
 ): readonly Problem[] {
   const { format, compression, prefix, fileName, maxFileBytes } = settings;
   const { partitionBy, tableFormat } = settings;
-  const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
+  const problems: Problem[] = [];
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
     const detail = `${format} supports ${listCompressions(choice)}.`;
     problems.push({ attr: 'compression', code: 'invalid_choice', detail });
   }
-  for (const [attr, only, usual, value] of formatOwn(settings)) {
-    if (value === usual || format === only) continue;
-    const detail = `Only for ${only}. Set file_format to ${only}, or set ${attr} to ${usual}.`;
-    problems.push({ attr, code: 'invalid_input', detail });
-  }
-  for (const detail of checkPartitionEntries(partitionBy)) {
-    problems.push({ attr: 'partition_by', code: 'invalid_input', detail });
-  }
-  if (partitionBy.length > 0 && tableFormat !== null) {
-    const detail = `Not possible with table_format ${tableFormat}, whose tables have no partitions. Leave one of them empty.`;
-    problems.push({ attr: 'partition_by', code: 'invalid_input', detail });
-  }
   // A key has 1,024 bytes at most, and each folder has one for its slash.
   const forFolders = partitionBy.length * (maxFolderBytes + 1);
-  for (const detail of checkKeyTemplate(prefix, maxPrefixBytes - forFolders)) {
-    problems.push({ attr: 'prefix', code: 'invalid_input', detail });
-  }
-  for (const detail of checkFileName(fileName, maxFileBytes !== null)) {
-    problems.push({ attr: 'file_name', code: 'invalid_input', detail });
-  }
-  return problems;
+  const of = (attr: string, details: readonly string[]) =>
+    details.map((detail) => invalid(attr, detail));
+  return [
+    ...problems,
+    ...formatOwn(settings)
+      .filter(([, only, usual, value]) => value !== usual && format !== only)
+      .map(([attr, only, usual]) =>
+        invalid(attr, `Only for ${only}. Set file_format to ${only}, or set ${attr} to ${usual}.`),
+      ),
+    ...of('partition_by', checkPartitionEntries(partitionBy)),
+    ...problemsIn([
+      partitionBy.length > 0 && tableFormat !== null,
+      'partition_by',
+      `Not possible with table_format ${tableFormat}, whose tables have no partitions. Leave one of them empty.`,
+    ]),
+    ...of('prefix', checkKeyTemplate(prefix, maxPrefixBytes - forFolders)),
+    ...of('file_name', checkFileName(fileName, maxFileBytes !== null)),
+  ];
 }
 
 function checkDecimals({ format }: FileSettings, entries: unknown): readonly Problem[] {
@@ -272,7 +271,7 @@ function checkDecimals({ format }: FileSettings, entries: unknown): readonly Pro
   const attr = 'decimal_columns';
   const detail = 'Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.';
   const problems = checkDecimalEntries(entries, attr);
-  return format === 'Parquet' ? problems : [{ attr, code: 'invalid_input', detail }, ...problems];
+  return format === 'Parquet' ? problems : [invalid(attr, detail), ...problems];
 }
 
 function checkTable(
@@ -283,13 +282,10 @@ function checkTable(
   if (tableFormat === null) {
     if (!hasRetention) return [];
     const detail = 'Only with table_format iceberg. Leave it empty.';
-    return [{ attr: 'snapshot_retention_days', code: 'invalid_input', detail }];
+    return [invalid('snapshot_retention_days', detail)];
   }
-  const needs = (attr: string, detail: string): Problem => ({
-    attr,
-    code: 'invalid_input',
-    detail: `${detail}, or leave table_format empty.`,
-  });
+  const needs = (attr: string, detail: string): Problem =>
+    invalid(attr, `${detail}, or leave table_format empty.`);
   if (!holdsTables) return [needs('table_format', `Not possible with ${type}. Use S3`)];
   return [
     ...(format === 'Parquet' ? [] : [needs('table_format', 'Only for Parquet. Set file_format')]),

@@ -220,11 +220,6 @@ export class Admission {
     for (const run of runs) await this.smallSlots.begin(run);
   }
 
-  /** Resolves once no small run is in progress. */
-  ended(): Promise<void> {
-    return this.smallSlots.ended();
-  }
-
   /** Waits until there is memory for a row. @returns gives it back */
   async holdRow(bytes: number, signal: AbortSignal): Promise<() => void> {
     const giveBack = await this.memory.grow(bytes * largeRowCopies, signal);

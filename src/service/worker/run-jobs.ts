@@ -102,7 +102,7 @@ class RunJobs {
   }
 
   async executeLarge(data: JobData['execute-run']): Promise<void> {
-    const run = await this.#execute(data, false);
+    const run = await this.#execute(data.runId, false);
     if (run) await this.#continueAfter(run, false);
   }
 
@@ -111,17 +111,12 @@ class RunJobs {
     const { admission, reports } = this.#options;
     return admission.beginSmall(
       runs.map((data) => async () => {
-        const run = await this.#execute(data, true).catch(reports.runFailed);
+        const run = await this.#execute(data.runId, true).catch(reports.runFailed);
         // The next one does not wait for it.
         if (!run) return;
         void this.#continueAfter(run, admission.room().isFull).catch(this.#unlessStopping);
       }),
     );
-  }
-
-  async #execute({ runId }: JobData['execute-run'], small: boolean): Promise<ClaimedRun | null> {
-    const report = await this.#admitAndExecute(runId, small);
-    return report?.run ?? null;
   }
 
   /** A slot is free: the next run need not wait for the next tick. */
@@ -152,7 +147,7 @@ class RunJobs {
    *
    * @param small whether it came as a run that is expected to be small
    */
-  async #admitAndExecute(runId: string, small: boolean): Promise<AttemptReport | null> {
+  async #execute(runId: string, small: boolean): Promise<ClaimedRun | null> {
     const { executor } = this.#options;
     const { db, policy } = executor.context;
     const needs = await retryUntilRecorded(() => this.#needs.take(runId), policy.leaseMs / 2);
@@ -173,7 +168,7 @@ class RunJobs {
     }
   }
 
-  async #admitAndRead(runId: string, run: RunNeeds & ComingRun): Promise<AttemptReport | null> {
+  async #admitAndRead(runId: string, run: RunNeeds & ComingRun): Promise<ClaimedRun | null> {
     const { executor, admission, waits, reports } = this.#options;
     // A run that is held up makes no request to its source either.
     const readiness = run.isHeldUp ? { settlement: null } : await waits.settle(runId, run);
@@ -187,7 +182,7 @@ class RunJobs {
       const startedAt = performance.now();
       const report = await executeRun(executor, runId, { ...readiness, ticket });
       reports.attemptEnded(report, (performance.now() - startedAt) / 1_000);
-      return report;
+      return report.run;
     } finally {
       ticket.leave();
     }
@@ -203,9 +198,12 @@ async function executeRun(
   runId: string,
   admitted: Admitted,
 ): Promise<AttemptReport> {
-  const { context, leases, program } = options;
+  const { context, leases, program, statements, workerId } = options;
   const claimedAt = performance.now();
-  const run = await claim(options, runId);
+  // If the answer is lost, the claim is repeated under the same name: no other worker would renew it.
+  const holder = `${workerId}/${randomUUID()}`;
+  const claim = () => statements.claim({ runId, holder });
+  const run = await retryUntilRecorded(claim, context.policy.leaseMs / 2);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
@@ -224,15 +222,6 @@ async function executeRun(
   } finally {
     leases.release(run);
   }
-}
-
-/** A claim whose answer was lost is repeated under the same name: no other worker would renew it. */
-function claim(
-  { context: { policy }, statements, workerId }: ExecutorOptions,
-  runId: string,
-): Promise<ClaimedRun | null> {
-  const holder = `${workerId}/${randomUUID()}`;
-  return retryUntilRecorded(() => statements.claim({ runId, holder }), policy.leaseMs / 2);
 }
 
 /** How long a run may use a slot for its interval to settle. */

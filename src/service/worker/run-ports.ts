@@ -306,14 +306,9 @@ export class KnownLease implements PutLease {
 
   async extend(always: boolean): Promise<void> {
     if (!always && this.#lasts(enough * this.#leaseMs)) return;
-    await this.confirm().catch((error: unknown) => {
+    await this.renewBy(this.#ask).catch((error: unknown) => {
       throw nameOwnFault(error);
     });
-  }
-
-  /** @throws SluiceError `run.lease_lost`; errors of our database */
-  confirm(): Promise<void> {
-    return this.renewBy(this.#ask);
   }
 
   /**

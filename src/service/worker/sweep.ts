@@ -19,7 +19,6 @@ import { listDueVerifications } from '../../state/store/intervals/verifications.
 import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
 import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
 import { sweepWorkers } from '../../state/store/runs/workers.ts';
-import type { Context } from '../use-cases/context.ts';
 import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
 import { heal } from '../use-cases/healing/heal.ts';
 import { lookBack, SlowExports } from '../use-cases/runs/look-back.ts';
@@ -28,7 +27,7 @@ import { makeStatement } from '../use-cases/statements/make-statement.ts';
 import { advanceOffboardings } from '../use-cases/tenants/offboard.ts';
 import { collectByTeam, collectUploads, type SweepOptions } from './collect-uploads.ts';
 import { comparePlaces } from './compare-places.ts';
-import type { ExecutorOptions, HandlerOptions, NextRuns } from './options.ts';
+import type { HandlerOptions, NextRuns } from './options.ts';
 import { putStatements, type StatementOptions } from './put-statements.ts';
 import { reconcile } from './reconcile.ts';
 import { removeFiles } from './remove-files.ts';
@@ -101,13 +100,15 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       onSampleError: reports.sampleFailed,
     }),
     state: skipWhileBusy(() => stateExports({ ...executor, ...options.statements })),
-    offboard: skipWhileBusy(() =>
-      offboardTenants({
-        ...{ context, executor },
-        onOffboarded: reports.offboarded,
-        onOffboardingError: reports.offboardingFailed,
-      }),
-    ),
+    offboard: skipWhileBusy(() => {
+      const endsAt = performance.now() + sliceMs;
+      return advanceOffboardings(context.db, {
+        describePlace: (type, config) => connectors.placeOf(type, config),
+        onCompleted: reports.offboarded,
+        onError: reports.offboardingFailed,
+        isOver: () => stopping.aborted || performance.now() > endsAt,
+      }).catch(reports.offboardingFailed);
+    }),
     look: skipWhileBusy(() =>
       lookBack(context, {
         ...{ guard, slow, stopping },
@@ -121,30 +122,8 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
   };
 }
 
-interface OffboardOptions {
-  readonly context: Context;
-  readonly executor: Pick<ExecutorOptions, 'connectors' | 'stopping'>;
-  readonly onOffboarded: (offboardingId: string) => void;
-  readonly onOffboardingError: (error: unknown) => void;
-}
-
-/** How long one sweep goes on with it. The next sweep continues. */
+/** How long one sweep goes on with offboardings. The next sweep continues. */
 const sliceMs = 20_000;
-
-async function offboardTenants({
-  context: { db },
-  executor: { connectors, stopping },
-  onOffboarded,
-  onOffboardingError,
-}: OffboardOptions): Promise<void> {
-  const endsAt = performance.now() + sliceMs;
-  await advanceOffboardings(db, {
-    describePlace: (type, config) => connectors.placeOf(type, config),
-    onCompleted: onOffboarded,
-    onError: onOffboardingError,
-    isOver: () => stopping.aborted || performance.now() > endsAt,
-  }).catch(onOffboardingError);
-}
 
 /** Removes files that the workers of their runs could not remove. */
 async function collectFiles(options: SweepOptions): Promise<void> {

@@ -24,7 +24,7 @@ it('does not hold before our database was asked', () => {
 
 it.each(['monotonic', 'wall'] as const)('is over once the %s clock says so alone', async (name) => {
   const { clock, lease } = open();
-  await lease.confirm();
+  await lease.extend(true);
   expect(lease.holds()).toBe(true);
   clock[name] += 1_000;
   expect(lease.holds()).toBe(false);
@@ -32,7 +32,7 @@ it.each(['monotonic', 'wall'] as const)('is over once the %s clock says so alone
 
 it('is over by the monotonic clock, though the other one was set back', async () => {
   const { clock, lease, pass } = open();
-  await lease.confirm();
+  await lease.extend(true);
   clock.wall -= 3_600_000;
   pass(999);
   expect(lease.holds()).toBe(true);
@@ -45,7 +45,7 @@ it('lasts from the question on, however late the answer comes', async () => {
     pass(1_000);
     return true;
   });
-  await lease.confirm();
+  await lease.extend(true);
   expect(lease.holds()).toBe(false);
 });
 

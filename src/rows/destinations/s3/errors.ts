@@ -12,17 +12,9 @@ import {
 import { StalledError } from './stall-watch.ts';
 
 /** Node's codes of a certificate or protocol error that a person must fix. */
-const tlsFaults = new Set([
-  'CERT_HAS_EXPIRED',
-  'CERT_NOT_YET_VALID',
-  'CERT_REVOKED',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
+const tlsFaults = `CERT_HAS_EXPIRED CERT_NOT_YET_VALID CERT_REVOKED DEPTH_ZERO_SELF_SIGNED_CERT
+  ERR_TLS_CERT_ALTNAME_INVALID SELF_SIGNED_CERT_IN_CHAIN UNABLE_TO_GET_ISSUER_CERT
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY UNABLE_TO_VERIFY_LEAF_SIGNATURE`.split(/\s+/);
 
 /**
  * Translates a failure of a request. It is final only if the store said so in an answer that was read
@@ -188,7 +180,7 @@ function judge(facts: Facts): Verdict {
   const said = systemCode === undefined ? facts : { ...facts, status: undefined };
   const verdict = judgeRefusal(said);
   if (verdict) return verdict;
-  if (systemCode === undefined || !tlsFaults.has(systemCode)) {
+  if (systemCode === undefined || !tlsFaults.includes(systemCode)) {
     return { code: 'destination.unavailable' };
   }
   return { code: 'destination.certificate_refused', field: 'endpoint_url' };

@@ -38,62 +38,34 @@ export const permissions: Readonly<Record<string, readonly [permission: string, 
 };
 
 /** Codes of S3, S3-compatible stores, STS and KMS whose meaning depends on nothing else. */
-const codes: Readonly<Record<string, ErrorCode>> = {
-  AccessDenied: 'destination.access_denied',
-  AccessDeniedException: 'destination.access_denied',
-  AccountProblem: 'destination.access_denied',
-  AllAccessDisabled: 'destination.access_denied',
-  Forbidden: 'destination.access_denied',
-  NotSignedUp: 'destination.access_denied',
-  CredentialsProviderError: 'destination.invalid_credentials',
-  IncompleteSignature: 'destination.invalid_credentials',
-  InvalidAccessKeyId: 'destination.invalid_credentials',
-  InvalidClientTokenId: 'destination.invalid_credentials',
-  InvalidSecurity: 'destination.invalid_credentials',
-  InvalidToken: 'destination.invalid_credentials',
-  SignatureDoesNotMatch: 'destination.invalid_credentials',
-  UnrecognizedClientException: 'destination.invalid_credentials',
-  ExpiredToken: 'destination.expired_credentials',
-  ExpiredTokenException: 'destination.expired_credentials',
-  TokenRefreshRequired: 'destination.expired_credentials',
-  NoSuchBucket: 'destination.bucket_not_found',
-  // Callers that ask for an object have handled its absence already.
-  NotFound: 'destination.bucket_not_found',
-  AuthorizationHeaderMalformed: 'destination.wrong_region',
-  BucketRegionError: 'destination.wrong_region',
-  IllegalLocationConstraintException: 'destination.wrong_region',
-  IncorrectEndpoint: 'destination.wrong_region',
-  InvalidRegion: 'destination.wrong_region',
-  PermanentRedirect: 'destination.wrong_region',
-  Redirect: 'destination.wrong_region',
-  // Also of the endpoint of another region: a new bucket answers so at each address but its own.
-  TemporaryRedirect: 'destination.wrong_region',
-  Throttling: 'destination.throttled',
-  ThrottlingException: 'destination.throttled',
-  RequestLimitExceeded: 'destination.throttled',
-  SlowDown: 'destination.throttled',
-  TooManyRequests: 'destination.throttled',
-  'KMS.ThrottlingException': 'destination.throttled',
-  'KMS.KMSInternalException': 'destination.unavailable',
-  'KMS.DependencyTimeoutException': 'destination.unavailable',
-  InternalError: 'destination.unavailable',
-  OperationAborted: 'destination.unavailable',
-  RequestTimeout: 'destination.unavailable',
-  // The next try is signed with the store's time.
-  RequestTimeTooSkewed: 'destination.unavailable',
-  ServiceUnavailable: 'destination.unavailable',
-  BadDigest: 'destination.unavailable',
-  IncompleteBody: 'destination.unavailable',
-  XAmzContentChecksumMismatch: 'destination.unavailable',
-  XAmzContentSHA256Mismatch: 'destination.unavailable',
-  AbortError: 'destination.unavailable',
-  ConditionalRequestConflict: 'destination.conflict',
-  // An If-Match on an object that no longer exists.
-  NoSuchKey: 'destination.conflict',
-  PreconditionFailed: 'destination.conflict',
-  InvalidPart: 'destination.upload_lost',
-  NoSuchUpload: 'destination.upload_lost',
-};
+const codes: Readonly<Record<string, ErrorCode>> = codesOf({
+  'destination.access_denied':
+    'AccessDenied AccessDeniedException AccountProblem AllAccessDisabled Forbidden NotSignedUp',
+  'destination.invalid_credentials': `CredentialsProviderError IncompleteSignature InvalidAccessKeyId InvalidClientTokenId
+    InvalidSecurity InvalidToken SignatureDoesNotMatch UnrecognizedClientException`,
+  'destination.expired_credentials': 'ExpiredToken ExpiredTokenException TokenRefreshRequired',
+  // NotFound: callers that ask for an object have handled its absence already.
+  'destination.bucket_not_found': 'NoSuchBucket NotFound',
+  // TemporaryRedirect too: a new bucket answers so at each address but its own.
+  'destination.wrong_region': `AuthorizationHeaderMalformed BucketRegionError IllegalLocationConstraintException
+    IncorrectEndpoint InvalidRegion PermanentRedirect Redirect TemporaryRedirect`,
+  'destination.throttled': `Throttling ThrottlingException RequestLimitExceeded SlowDown TooManyRequests
+    KMS.ThrottlingException`,
+  // RequestTimeTooSkewed: the next try is signed with the store's time.
+  'destination.unavailable': `KMS.KMSInternalException KMS.DependencyTimeoutException InternalError OperationAborted
+    RequestTimeout RequestTimeTooSkewed ServiceUnavailable BadDigest IncompleteBody
+    XAmzContentChecksumMismatch XAmzContentSHA256Mismatch AbortError`,
+  // NoSuchKey: an If-Match on an object that no longer exists.
+  'destination.conflict': 'ConditionalRequestConflict NoSuchKey PreconditionFailed',
+  'destination.upload_lost': 'InvalidPart NoSuchUpload',
+});
+
+function codesOf(names: Partial<Record<ErrorCode, string>>): Readonly<Record<string, ErrorCode>> {
+  const rows = Object.entries(names) as [ErrorCode, string][];
+  return Object.fromEntries(
+    rows.flatMap(([code, all]) => all.split(/\s+/).map((name) => [name, code])),
+  );
+}
 
 /** For other codes in an error document that was read whole. Of any other 4xx the config is wrong. */
 const statuses: Readonly<Record<number, ErrorCode>> = {
