@@ -216,25 +216,23 @@ async function completeInPlace(
   const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
   const own = recorded.find(({ key }) => key === writer.key);
   let expected = own?.etag ?? null;
+  const look = async () => {
+    await checkUnnamed(destination, job, writer.key, signal);
+    // The order matters: a tag that is read after the fence may be of an attempt that took over.
+    const object = await destination.statFile(writer.key, signal);
+    await checkOwn(job, writer.key, object, own?.etag, ports);
+    await ports.lease.extend(true);
+    return object?.etag ?? null;
+  };
   for (let tried = 1; ; tried += 1) {
     try {
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
-      if (!(completeIfMatch && completeIfNoneMatch)) {
-        await checkUnnamed(destination, job, writer.key, signal);
-        const object = await destination.statFile(writer.key, signal);
-        await checkOwn(job, writer.key, object, own?.etag, ports);
-        await ports.lease.extend(true);
-      }
+      if (!(completeIfMatch && completeIfNoneMatch)) await look();
       return await writer.complete({ replaces: expected, lease: ports.lease });
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;
-      await checkUnnamed(destination, job, writer.key, signal);
-      // The order matters: a tag that is read after the fence may be of an attempt that took over.
-      const object = await destination.statFile(writer.key, signal);
-      await checkOwn(job, writer.key, object, own?.etag, ports);
-      expected = object?.etag ?? null;
-      await ports.lease.extend(true);
+      expected = await look();
     }
   }
 }

@@ -249,13 +249,6 @@ function rowsOf(block: RowBlock, rows: readonly number[]): RowBlock {
   return { ...block, rowCount: rows.length, offsets, lengths };
 }
 
-/** The result of comparing the keys of a source with the files of its interval. */
-interface KeysCompared {
-  readonly late: LateRows;
-  /** Rows whose key the files have, but less often: rows of a view may share a key. */
-  readonly ambiguous: number;
-}
-
 async function readSourceKeys(
   keys: SourceSnapshot,
   seen: KeySpool,
@@ -317,9 +310,10 @@ async function findLateRows(
   seen: KeySpool,
   delivered: KeySpool,
   signal: AbortSignal,
-): Promise<KeysCompared> {
+) {
   await readSourceKeys(keys, seen, [], signal);
   const late = new LateRows();
+  /** Rows whose key the files have, but less often: rows of a view may share a key. */
   let ambiguous = 0;
   await seen.subtract(delivered, ({ row, digest }, isKnown) => {
     if (isKnown) ambiguous += 1;

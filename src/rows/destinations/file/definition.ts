@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { longestName } from '../../../foundation/domain/key-template.ts';
-import type { Problem } from '../../../foundation/domain/problem.ts';
+import { invalid, type Problem, problemsIn } from '../../../foundation/domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
 import { openFileDestination } from './destination.ts';
 
@@ -46,17 +46,14 @@ const maxNameBytes = 255;
 
 /** A store takes longer names than a file system. */
 function checkPrefix(prefix: string): readonly Problem[] {
-  const isLong = longestName(prefix) > maxNameBytes;
   const detail = `Each folder of the prefix must have at most ${maxNameBytes} bytes, because files are on a file system. Use a slash to make folders, or a shorter prefix.`;
-  return isLong ? [{ attr: 'prefix', code: 'invalid_input', detail }] : [];
+  return problemsIn([longestName(prefix) > maxNameBytes, 'prefix', detail]);
 }
 
 const foldersOf = (directory: string) => directory.split('/').filter(Boolean);
 
 function checkDirectory(directory: string, root: string | null): readonly Problem[] {
-  const problem = (detail: string): readonly Problem[] => [
-    { attr: 'directory', code: 'invalid_input', detail },
-  ];
+  const problem = (detail: string) => [invalid('directory', detail)];
   if (root === null)
     return problem('FILE_DESTINATION_ROOT is not set. Ask your operator to set it.');
   const segments = directory.split('/');

@@ -1,4 +1,4 @@
-import type { Problem } from '../../../foundation/domain/problem.ts';
+import { invalid, type Problem } from '../../../foundation/domain/problem.ts';
 import type { S3Config } from './config.ts';
 
 /** People enter these instead of the name of a bucket. */
@@ -108,9 +108,7 @@ export function checkBucketName({
   endpoint_url: endpoint,
 }: S3Config): Problem[] {
   const isAws = endpoint === null || /\.amazonaws\.com(?:\.cn)?(?=[:/]|$)/.test(endpoint);
-  const problem = (detail: string): Problem[] => [
-    { attr: 'bucket_name', code: 'invalid_input', detail },
-  ];
+  const problem = (detail: string) => [invalid('bucket_name', detail)];
   for (const { form, onlyAtAws, says } of otherForms) {
     const match = onlyAtAws && !isAws ? null : form.exec(name);
     if (match) return problem(says(match[1] ?? '', match[2] ?? ''));

@@ -1,5 +1,5 @@
 import { literalFolder } from '../../../foundation/domain/key-template.ts';
-import type { Problem } from '../../../foundation/domain/problem.ts';
+import { invalid, type Problem, problemsIn } from '../../../foundation/domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
 import type { DestinationContext } from '../destination.ts';
 import { checkBucketInEndpoint } from './address.ts';
@@ -78,8 +78,8 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
 
 /** A request names it in a header, which cannot hold other characters; no store gives out such keys. */
 function checkVisible(attr: string, name: string | null): Problem[] {
-  if (name === null || /^[\x21-\x7e]+$/.test(name)) return [];
-  return [invalid(attr, 'Use ASCII letters, digits and signs only, without spaces.')];
+  const detail = 'Use ASCII letters, digits and signs only, without spaces.';
+  return problemsIn([name !== null && !/^[\x21-\x7e]+$/.test(name), attr, detail]);
 }
 
 function checkEndpoint(
@@ -104,35 +104,24 @@ function checkEndpoint(
 }
 
 function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
-  if (kms_key_id === null) return [];
   if (encryption === 'aws:kms') return checkVisible('kms_key_id', kms_key_id);
-  const remedy = 'Set encryption to aws:kms, or remove the key.';
-  return [invalid('kms_key_id', `Only for encryption aws:kms. ${remedy}`)];
+  const detail = 'Only for encryption aws:kms. Set encryption to aws:kms, or remove the key.';
+  return problemsIn([kms_key_id !== null, 'kms_key_id', detail]);
 }
 
 /** Nothing can be read from an archive until it is restored. */
 function checkStorageClass({ storage_class: name }: S3Config): Problem[] {
-  if (
-    name === null ||
-    !/^(?:GLACIER|DEEP_ARCHIVE|SNOW|EXPRESS_ONEZONE|COLD_ARCHIVE|ARCHIVE)$/.test(name)
-  )
-    return [];
+  const isArchive = /^(?:GLACIER|DEEP_ARCHIVE|SNOW|EXPRESS_ONEZONE|COLD_ARCHIVE|ARCHIVE)$/;
   const detail = `${name} does not let files be read at once. Use a class such as GLACIER_IR, or a lifecycle rule.`;
-  return [invalid('storage_class', detail)];
+  return problemsIn([isArchive.test(name ?? ''), 'storage_class', detail]);
 }
 
 function checkTags({ object_tags: tags }: S3Config): Problem[] {
   const keys = (tags ?? []).map((tag) => splitTag(tag)[0]);
   const twice = keys.find((key, at) => keys.indexOf(key) !== at);
-  const odd = (tags ?? []).find((tag) => !/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(tag));
-  return [
-    ...(twice === undefined ? [] : [invalid('object_tags', `The key ${twice} is there twice.`)]),
-    ...(odd === undefined
-      ? []
-      : [invalid('object_tags', 'Use letters, digits, spaces and _ . : / + - @ only.')]),
-  ];
-}
-
-function invalid(attr: string, detail: string): Problem {
-  return { attr, code: 'invalid_input', detail };
+  const isOdd = (tags ?? []).some((tag) => !/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(tag));
+  return problemsIn(
+    [twice !== undefined, 'object_tags', `The key ${twice} is there twice.`],
+    [isOdd, 'object_tags', 'Use letters, digits, spaces and _ . : / + - @ only.'],
+  );
 }
