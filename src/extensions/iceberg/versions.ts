@@ -136,11 +136,8 @@ export async function putVersion(
 
 /** Says whether the store refuses to replace an object: since its probe something else may be in its place. */
 export async function keepsConditions(objects: TableObjects, key: string): Promise<boolean> {
-  return !(await objects.put(
-    key,
-    Buffer.from('a store that keeps to conditions refuses this'),
-    null,
-  ));
+  const bytes = Buffer.from('a store that keeps to conditions refuses this');
+  return !(await objects.put(key, bytes, null));
 }
 
 /** Makes the hint name the version, if it names an earlier one. */

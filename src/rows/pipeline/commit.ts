@@ -168,10 +168,8 @@ export function prepareCommit(
   columns: readonly Column[],
 ): { readonly intent: CommitIntent; readonly body: Buffer | null } {
   if (intent.manifestKey === null) return { intent, body: null };
-  const body = encodeManifest(
-    buildManifest({ ...job, ...job.encoding, ...intent, columns }),
-    job.sign,
-  );
+  const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
+  const body = encodeManifest(manifest, job.sign);
   if (body.length > maxManifestBytes) {
     const detail = `the manifest of ${intent.files.length} files would be longer than 16 MiB; raise max_file_size_mb, or make fewer partitions`;
     throw new SluiceError('destination.invalid_config', detail);

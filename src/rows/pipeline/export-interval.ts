@@ -135,7 +135,7 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
 }
 
 async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
-  const { job, source, destination, ports, found, signal, steps, folder } = attempt;
+  const { job, source, destination, ports, found, signal, folder } = attempt;
   ports.at('first_row');
   const opened = await openRows(attempt);
   const { snapshot, planned: element, delivered: deliveredKeys } = opened;
@@ -181,22 +181,10 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   };
   try {
     refusePartOfDay(snapshot.hasDays, job.interval);
-    const table = found.table;
-    return await writeRows(
-      {
-        job,
-        snapshot,
-        steps,
-        destination,
-        ports,
-        table,
-        keys,
-        element: element?.element.number ?? null,
-        delivered: deliveredKeys,
-        signal,
-      },
-      commit,
-    );
+    const { table } = found;
+    const number = element?.element.number ?? null;
+    const rows = { ...attempt, snapshot, table, keys, element: number, delivered: deliveredKeys };
+    return await writeRows(rows, commit);
   } finally {
     await keys?.close();
     await deliveredKeys?.close();

@@ -33,12 +33,8 @@ export type WithoutRows = (
 ) => RemainingFile;
 
 export function madeBy(recipe: Recipe): MadeBy {
-  return {
-    format: recipe.format,
-    compression: recipe.compression,
-    ...settingsOfRecipe(recipe),
-    ...(recipe.schema && { schema: recipe.schema }),
-  };
+  const { format, compression, schema } = recipe;
+  return { format, compression, ...settingsOfRecipe(recipe), ...(schema && { schema }) };
 }
 
 export interface Delivered {

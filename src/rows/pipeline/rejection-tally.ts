@@ -100,7 +100,9 @@ export async function encodeRejectedRows(
   const chunks: Uint8Array[] = [];
   for (const { row, column, reason } of rejected) {
     const head = { column: block.columns[column]?.name ?? null, reason };
-    const json = Buffer.concat(await encodeOne(open(), rowsOf(block, row, row + 1)));
+    const encoder = open();
+    const written = await encoder.write(rowsOf(block, row, row + 1));
+    const json = Buffer.concat([...written, ...(await encoder.finish())]);
     chunks.push(
       Buffer.from(`${JSON.stringify(head).slice(0, -1)},"row":`),
       // Without its line feed.
@@ -118,9 +120,4 @@ export function encodeRejections(rejected: readonly StepRejection[]): readonly U
     const head = JSON.stringify({ column: null, step, reason }).slice(0, -1);
     return Buffer.from(`${head},"row":{${members.join(',')}}}\n`);
   });
-}
-
-async function encodeOne(encoder: FileEncoder, block: RowBlock): Promise<readonly Uint8Array[]> {
-  const written = await encoder.write(block);
-  return [...written, ...(await encoder.finish())];
 }

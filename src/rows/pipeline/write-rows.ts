@@ -81,17 +81,6 @@ export async function writeRows<T>(
     keys,
     signal,
   });
-  return fillFiles(writing, transformer, files, columns, work);
-}
-
-async function fillFiles<T>(
-  writing: Writing,
-  transformer: BlockTransformer | null,
-  files: FileSet,
-  columns: readonly Column[],
-  work: (written: WrittenRows) => Promise<T>,
-): Promise<T> {
-  const { job, ports } = writing;
   try {
     const droppedRows = await copyRows(writing, transformer, files);
     const deletes = await writeDeletes(writing, files, columns);
@@ -279,10 +268,7 @@ export function countSteps(steps: readonly StepTally[]): readonly StepCount[] {
 }
 
 /** One line per step and one per kind of error, for the run's log. */
-function describeSteps(steps: readonly StepTally[]): readonly {
-  readonly level: 'INFO' | 'WARNING';
-  readonly message: string;
-}[] {
+function describeSteps(steps: readonly StepTally[]) {
   return steps.flatMap(({ step: { id, name, onError }, counters, timeMs, errors }) => {
     const { in: rows, out, dropped, errored } = counters;
     const message = `Step ${id} (${name}): ${rows} rows in, ${out} out, ${dropped} dropped, ${errored} with errors, in ${Math.round(timeMs)} ms.`;

@@ -84,10 +84,8 @@ export async function dispatchWaiting(
   try {
     await enqueue(runs.map(toEntry), smallSlots);
   } catch (error) {
-    await unmarkDispatched(
-      context.db,
-      runs.map(({ runId }) => runId),
-    );
+    const runIds = runs.map(({ runId }) => runId);
+    await unmarkDispatched(context.db, runIds);
     throw error;
   }
   return runs.length;

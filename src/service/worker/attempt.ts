@@ -149,10 +149,8 @@ export class Attempt {
     const { attempt, crashes, interval } = this.#run;
     this.#log.add('INFO', `Attempt ${attempt} started for ${describeInterval(interval)}.`);
     if (crashes < this.#options.context.policy.maxSharedCrashes) return;
-    this.#log.add(
-      'WARNING',
-      `Workers crashed ${crashes} times while they read for this run, so the next attempt uses a separate process.`,
-    );
+    const text = `Workers crashed ${crashes} times while they read for this run, so the next attempt uses a separate process.`;
+    this.#log.add('WARNING', text);
   }
 
   #openDestination(): Destination {
@@ -265,10 +263,8 @@ function checkMemory({ connectors, memoryBytes }: AttemptOptions, run: ClaimedRu
   if (needed <= memoryBytes) return;
   const missingMib = Math.ceil((needed - memoryBytes) / mebibyte);
   const steps = ownSteps === 1 ? '1 step has' : `${ownSteps} steps have`;
-  throw new SluiceError(
-    'transformation.needs_memory',
-    `${steps} a plugin of your own. For this run WORKER_MEMORY_MB is ${missingMib} MiB too small`,
-  );
+  const detail = `${steps} a plugin of your own. For this run WORKER_MEMORY_MB is ${missingMib} MiB too small`;
+  throw new SluiceError('transformation.needs_memory', detail);
 }
 
 async function makeJob(
@@ -287,6 +283,7 @@ async function makeJob(
   const files = recipe
     ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
     : stored;
+  const requested = { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) };
   const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
   return {
     ...run,
@@ -295,10 +292,7 @@ async function makeJob(
     // A run that only changes files reads what the chain made.
     chain: reads ? await openChain(context, run.teamId, run.chain) : null,
     request: {
-      ...sourceRequestOf(
-        { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
-        interval,
-      ),
+      ...sourceRequestOf(requested, interval),
       ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
     },
     names: namesOf(run, files),

@@ -215,10 +215,8 @@ async function beginAnew(
     if (there === null) break;
     const statement = there.bytes && (await readStatement(there.bytes));
     if (statement !== null && statement.batch_export_id !== exportId) {
-      throw new SluiceError(
-        'destination.key_taken',
-        `the statements of the export ${statement.batch_export_id} are in ${place.folder}. Give one of them another prefix`,
-      );
+      const detail = `the statements of the export ${statement.batch_export_id} are in ${place.folder}. Give one of them another prefix`;
+      throw new SluiceError('destination.key_taken', detail);
     }
     // A store may give one statement for all numbers.
     const isNext = statement?.number === last + 1;

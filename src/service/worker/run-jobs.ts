@@ -306,10 +306,8 @@ export class SourceWaits {
     setTimeout(() => {
       this.#away -= 1;
     }, forMs).unref();
-    await retryUntilRecorded(
-      () => this.#goBack.take({ runId, teamId, exportId, forMs, pending, blockers }),
-      this.#options.leaseMs / 2,
-    );
+    const run = { runId, teamId, exportId, forMs, pending, blockers };
+    await retryUntilRecorded(() => this.#goBack.take(run), this.#options.leaseMs / 2);
   }
 
   /** Puts runs back. The log of each says once what it waits for. */

@@ -251,11 +251,8 @@ export class LeaseKeeper {
     const { db, leaseMs } = this.#options;
     const all = [...this.#held.values()];
     const askedAt = performance.now();
-    const renewed = await renewLeases(
-      db,
-      all.map(({ lease, watch }) => ({ ...lease, step: watch?.current() ?? null })),
-      leaseMs,
-    );
+    const beats = all.map(({ lease, watch }) => ({ ...lease, step: watch?.current() ?? null }));
+    const renewed = await renewLeases(db, beats, leaseMs);
     for (const held of all) {
       if (renewed.has(held.lease.runId)) {
         held.expiresAt = askedAt + leaseMs;

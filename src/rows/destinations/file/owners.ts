@@ -3,8 +3,6 @@ import { join } from 'node:path';
 import type { FileFacts, FileOptions, ManifestTag } from '../destination.ts';
 import { hiddenPrefix, ignore } from './folders.ts';
 
-type Maker = Pick<FileOptions, 'owner' | 'run'>;
-
 /** Which export and run wrote a file: a hidden file beside it, whose name holds its tag. A changed file has no owner. */
 const pathOf = (folder: string, tag: string) => join(folder, `${hiddenPrefix}owner-${tag}`);
 
@@ -12,7 +10,7 @@ const pathOf = (folder: string, tag: string) => join(folder, `${hiddenPrefix}own
 export async function noteOwner(
   folder: string,
   tag: ManifestTag,
-  { owner, run }: Maker,
+  { owner, run }: Pick<FileOptions, 'owner' | 'run'>,
 ): Promise<void> {
   if (tag === null || owner === undefined) return;
   const words = run ? [owner, run.id, run.era] : [owner];

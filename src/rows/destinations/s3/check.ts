@@ -66,11 +66,8 @@ export async function checkDestination(
     current = 'write';
     const slow =
       onlySmall ?? (await sendPart({ ...hurried, traits }, key, context.partBytes, signal));
-    steps.splice(
-      steps.findIndex(({ step }) => step === 'write'),
-      1,
-      passedStep('write', slow),
-    );
+    const at = steps.findIndex(({ step }) => step === 'write');
+    steps.splice(at, 1, passedStep('write', slow));
     current = 'delete';
     steps.push(...traitSteps(traits));
     if (connection.encryption !== null) {

@@ -9,7 +9,7 @@ import type { S3Config } from './config.ts';
 import { type Hidden, toDestinationError } from './errors.ts';
 import { queryString } from './query-string.ts';
 import { createRequestHandler, type SendOptions, sendRequest } from './request-handler.ts';
-import { openStoreClient, type StoreClient } from './store-client.ts';
+import { openStoreClient, type StoreClient, type StoreRequest } from './store-client.ts';
 
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */
 export interface S3Connection {
@@ -43,6 +43,10 @@ export interface S3Connection {
 }
 
 type Headers = Readonly<Record<string, string | undefined>>;
+
+/** @param request must be safe to repeat */
+export const sendTo = (connection: S3Connection, request: StoreRequest, signal: AbortSignal) =>
+  connection.request((client, options) => client.send(request, options), signal);
 
 export function connectS3(
   config: S3Config,

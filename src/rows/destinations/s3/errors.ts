@@ -264,8 +264,6 @@ function clean(text: string, { keyId, secrets }: Hidden, longest = 300): string 
     if (isHidden(secret)) result = result.replaceAll(secret, '[hidden]');
   }
   if (keyId !== null && isHidden(keyId)) result = result.replaceAll(keyId, endOf(keyId));
-  return oneLine(
-    result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf),
-    longest,
-  ).trim();
+  const shown = result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf);
+  return oneLine(shown, longest).trim();
 }

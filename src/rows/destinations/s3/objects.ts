@@ -4,7 +4,7 @@ import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
 import type { OpenObject, ReadOptions, UploadRef } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
-import type { S3Connection } from './client.ts';
+import { type S3Connection, sendTo } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { codeOf, StoreError, toDestinationError } from './errors.ts';
 import { mayPass, notAStore, usualAdvice } from './not-the-store.ts';
@@ -171,13 +171,10 @@ export async function deleteObjects(
   const work = async (): Promise<void> => {
     for (const key of queue) {
       const deadline = signal ?? callDeadline();
-      await connection
-        .request(
-          (client, send) =>
-            client.send({ method: 'DELETE', key, query: { 'x-id': 'DeleteObject' } }, send),
-          deadline,
-        )
-        .catch((error: unknown) => nullIfMissing(connection, key, error, deadline));
+      const request = { method: 'DELETE', key, query: { 'x-id': 'DeleteObject' } } as const;
+      await sendTo(connection, request, deadline).catch((error: unknown) =>
+        nullIfMissing(connection, key, error, deadline),
+      );
     }
   };
   await Promise.all(Array.from({ length: deletionsInFlight }, work));

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { S3Connection } from './client.ts';
+import { type S3Connection, sendTo } from './client.ts';
 import { readXml, textIn, type XmlElement } from './xml.ts';
 
 /** A page fits into the limit of an answer, however long its keys are (1,024 bytes at S3). */
@@ -50,10 +50,7 @@ export async function readList(
   signal: AbortSignal,
   key = '',
 ): Promise<XmlElement> {
-  const { body } = await connection.request(
-    (client, send) => client.send({ method: 'GET', key, query }, send),
-    signal,
-  );
+  const { body } = await sendTo(connection, { method: 'GET', key, query }, signal);
   // `readAnswer` takes nothing else as a list.
   return (await readXml(body.toString('utf8'))) ?? { name: '', text: '', children: [] };
 }

@@ -10,7 +10,7 @@ import {
   type UploadRef,
 } from '../destination.ts';
 import { findWrongAddress } from './address.ts';
-import type { S3Connection } from './client.ts';
+import { type S3Connection, sendTo } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { codeOf, isDeniedUpload, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
@@ -251,10 +251,7 @@ class UploadTrial {
     digest.update(body);
     const part = await uploadPart(connection, upload, 1, body, digest.end(), signal);
     try {
-      await connection.request(
-        (client, send) => client.send(completion(upload, [part], condition), send),
-        signal,
-      );
+      await sendTo(connection, completion(upload, [part], condition), signal);
     } catch (error) {
       // The answer of an earlier try may have been lost.
       const head = isRefusal(error) ? await headObject(connection, upload.key) : null;

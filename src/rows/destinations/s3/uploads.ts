@@ -3,7 +3,7 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { CompleteOptions, FileOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
-import type { S3Connection } from './client.ts';
+import { type S3Connection, sendTo } from './client.ts';
 import {
   completionCondition,
   conditionHeaders,
@@ -51,23 +51,16 @@ export async function createUpload(
   signal: AbortSignal,
 ): Promise<BegunUpload> {
   const mark = randomUUID();
-  const create = (checksum: 'CRC32' | undefined) =>
-    connection.request(
-      (client, send) =>
-        client.send(
-          {
-            ...{ method: 'POST', key: options.key, query: { uploads: '' } },
-            headers: {
-              'content-type': options.contentType,
-              ...metadataHeaders(mark, options),
-              'x-amz-checksum-algorithm': checksum,
-              ...connection.fileHeaders,
-            },
-          },
-          send,
-        ),
-      signal,
-    );
+  const create = (checksum: 'CRC32' | undefined) => {
+    const headers = {
+      'content-type': options.contentType,
+      ...metadataHeaders(mark, options),
+      'x-amz-checksum-algorithm': checksum,
+      ...connection.fileHeaders,
+    };
+    const { key } = options;
+    return sendTo(connection, { method: 'POST', key, query: { uploads: '' }, headers }, signal);
+  };
   const takesChecksums = connection.traits?.checksums ?? true;
   const created = await create(takesChecksums ? 'CRC32' : undefined).catch((error: unknown) => {
     if (!takesChecksums || !refusesChecksums(error)) throw error;
@@ -135,17 +128,8 @@ export async function abortUpload(
   const deadline = callDeadline(signal);
   for (let round = 0; round < 3; round += 1) {
     try {
-      await connection.request(
-        (client, send) =>
-          client.send(
-            {
-              ...{ method: 'DELETE', key: upload.key },
-              query: { uploadId: splitId(upload)[1], 'x-id': 'AbortMultipartUpload' },
-            },
-            send,
-          ),
-        deadline,
-      );
+      const query = { uploadId: splitId(upload)[1], 'x-id': 'AbortMultipartUpload' };
+      await sendTo(connection, { method: 'DELETE', key: upload.key, query }, deadline);
     } catch (error) {
       if (saysUnknown(error)) return;
       throw error;
