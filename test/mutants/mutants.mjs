@@ -73,7 +73,7 @@ export const mutants = [
   {
     name: 'commit: adopted without comparing digests',
     file: 'src/rows/pipeline/commit.ts',
-    find: '  if (!haveSameBytes(manifest.files, intent.files)) return null;\n',
+    find: '  if (!haveSame(manifest.files, intent.files, bytesOf)) return null;\n',
     replace: '',
     test: `${pipeline}/commit.test.ts`,
   },

@@ -229,6 +229,7 @@ export function withoutExpired(
   const expired = snapshots.slice(0, count);
   const remaining = snapshots.slice(count);
   const ids = new Set(expired.map((snapshot) => snapshot['snapshot-id']));
+  const droppedBy = ({ summary }: Snapshot) => readNames(summary[ownNames.dropped]);
   // Files that a snapshot has dropped were last needed by the one before it.
   const removable = [
     ...expired.map((snapshot) => nameOf(snapshot['manifest-list'])),
@@ -248,10 +249,6 @@ function isExpired(snapshots: readonly Snapshot[], at: number, oldest: Instant):
   const next = snapshots[at + 1];
   if (!next) return false;
   return next['timestamp-ms'] < oldest || snapshots.length - at > maxSnapshots;
-}
-
-function droppedBy({ summary }: Snapshot): readonly string[] {
-  return readNames(summary[ownNames.dropped]);
 }
 
 /** A list of names that a property has. */

@@ -33,8 +33,8 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
   const { manifest } = found;
   if (!intent || manifest?.run_id !== job.runId || isTombstone(manifest)) return null;
   if (manifest.generation !== intent.generation) return null;
-  if (!haveSameBytes(manifest.files, intent.files)) return null;
-  if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
+  if (!haveSame(manifest.files, intent.files, bytesOf)) return null;
+  if (!haveSame(manifest.rejected_files, intent.rejectedFiles, bytesOf)) return null;
   const { etag: manifestEtag, sha256: manifestSha256 = null } = found;
   return { ...intent, manifestKey: manifestKey(job.names), manifestEtag, manifestSha256 };
 }
@@ -53,11 +53,14 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
   if (job.mayBeOvertaken || job.current === null) return null;
   const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
-  if (!haveSameBytes(current.files, made.files)) return null;
-  if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
-  if (!haveSameFolders(current.files, made.files)) return null;
+  if (!haveSame(current.files, made.files, bytesOf)) return null;
+  if (!haveSame(current.rejectedFiles, made.rejectedFiles, bytesOf)) return null;
+  if (!haveSame(current.files, made.files, folderOf)) return null;
   // Without a manifest readers have only the keys, so another prefix must get the files.
-  if (!job.writesManifest && !haveSameKeys(current, made)) return null;
+  const keysDiffer =
+    !haveSame(current.files, made.files, keyOf) ||
+    !haveSame(current.rejectedFiles, made.rejectedFiles, keyOf);
+  if (!job.writesManifest && keysDiffer) return null;
   const recorded = [...job.current.files, ...job.current.rejectedFiles];
   const tags = new Map(recorded.map(({ key, etag = null }) => [key, etag]));
   const withTag = (file: CommittedFile) => ({ ...file, etag: tags.get(file.key) ?? null });
@@ -275,24 +278,19 @@ async function checkUnnamed(
   throw new SluiceError(isOurs ? 'destination.conflict' : 'destination.key_taken', key);
 }
 
-type Files = Pick<CommitIntent, 'files' | 'rejectedFiles'>;
-
-function haveSameKeys(a: Files, b: Files): boolean {
-  const keys = ({ files, rejectedFiles }: Files) =>
-    [...files, ...rejectedFiles].map(({ key }) => key).join('\n');
-  return keys(a) === keys(b);
+/** Says whether two lists of files have the same in their order. */
+function haveSame(
+  a: readonly ManifestFile[],
+  b: readonly ManifestFile[],
+  factOf: (file: ManifestFile) => string,
+): boolean {
+  const facts = (files: readonly ManifestFile[]) => files.map(factOf).join('\n');
+  return facts(a) === facts(b);
 }
 
-/** Says whether files are in the same partitions: else readers of the folders would find other values in them. */
-function haveSameFolders(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
-  const folders = (files: readonly ManifestFile[]) =>
-    files.map(({ key }) => key.slice(0, key.lastIndexOf('/') + 1)).join('\n');
-  return folders(a) === folders(b);
-}
+const keyOf = ({ key }: ManifestFile) => key;
 
-/** Says whether two lists of files have the same bytes in the same order, whatever their keys. */
-function haveSameBytes(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
-  const digest = (files: readonly ManifestFile[]) =>
-    files.map(({ rows, bytes, sha256 }) => `${rows} ${bytes} ${sha256}`).join();
-  return digest(a) === digest(b);
-}
+const bytesOf = ({ rows, bytes, sha256 }: ManifestFile) => `${rows} ${bytes} ${sha256}`;
+
+/** The partition: in another one readers of the folders would find other values. */
+const folderOf = ({ key }: ManifestFile) => key.slice(0, key.lastIndexOf('/') + 1);

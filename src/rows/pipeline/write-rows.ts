@@ -195,12 +195,13 @@ function openTransformer(
 /** Opens a chain that works row by row. @param turns called between the steps of each row */
 export function openRowTransformer(
   steps: readonly Step[],
-  snapshot: Pick<SourceSnapshot, 'columns' | 'projection'>,
+  { columns, projection }: Pick<SourceSnapshot, 'columns' | 'projection'>,
   toJson: RowsShape['toJson'],
   signal: AbortSignal | null = null,
   turns: Pause | null = null,
 ): RowTransformer {
-  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal, turns);
+  if (!projection) throw new Error('the snapshot has no projection');
+  return new RowTransformer(steps, { ...projection, columns, toJson }, signal, turns);
 }
 
 /** Opens rows, with their chain if they have one, for the duration of `use`. */
@@ -247,14 +248,6 @@ export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | n
   const { projection, showsKeys } = snapshot;
   const isWhole = showsKeys && (!projection || indices.length === projection.keyColumns.length);
   return isWhole ? indices : null;
-}
-
-function shapeOf(
-  { columns, projection }: Pick<SourceSnapshot, 'columns' | 'projection'>,
-  toJson: RowsShape['toJson'],
-): RowsShape {
-  if (!projection) throw new Error('the snapshot has no projection');
-  return { ...projection, columns, toJson };
 }
 
 /** Counts the rows in each step, for the run's record. */

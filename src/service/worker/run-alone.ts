@@ -138,7 +138,9 @@ function watchChild<Report>(
         kill({ certain: false, how: `no heartbeat for ${limits.silentMs / 1_000} s` });
       }
       void residentBytes(child.pid).then((bytes) => {
-        if (bytes > limits.memoryBytes) kill(overMemory(limits));
+        if (bytes <= limits.memoryBytes) return;
+        const mebibytes = limits.memoryBytes / 1024 ** 2;
+        kill({ certain: true, how: `it needed more than ${mebibytes} MiB of memory` });
       });
     }, lookEveryMs);
     const end = (how: ChildEnd<Report>) => {
@@ -162,10 +164,6 @@ function watchChild<Report>(
 function deathOf(code: number | null, signal: NodeJS.Signals | null): Death {
   if (signal !== null) return { certain: crashSignals.has(signal), how: signal };
   return { certain: code === abortedCode, how: `exit code ${code}` };
-}
-
-function overMemory({ memoryBytes }: ChildLimits): Death {
-  return { certain: true, how: `it needed more than ${memoryBytes / 1024 ** 2} MiB of memory` };
 }
 
 /** 0 if this system does not say; the heap limit applies there too. */
@@ -221,17 +219,13 @@ export function serveJob<Report>(
     setTimeout(() => process.exit(), orphanMs).unref();
   });
   process.on('message', (message: ToChild) => {
-    if (message.kind === 'stop') stop(new SluiceError(message.code));
-    else void work(() => execute(message.setup, message.job, stopping.signal));
+    if (message.kind === 'stop') return stop(new SluiceError(message.code));
+    const executing = execute(message.setup, message.job, stopping.signal);
+    void executing.then((report) => send({ kind: 'ended', report }, () => process.exit()));
   });
   setInterval(() => send({ kind: 'alive' }), aliveEveryMs);
   // The worker may have ended while this program was loading: no event reports that any more.
   if (!process.connected) process.exit();
-}
-
-async function work<Report>(execute: () => Promise<Report>): Promise<void> {
-  const report = await execute();
-  send({ kind: 'ended', report }, () => process.exit());
 }
 
 function send<Report>(message: FromChild<Report>, sent: () => void = () => {}): void {

@@ -145,15 +145,6 @@ function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortS
   return readList(connection, query, signal, upload.key);
 }
 
-/** Says whether the store reports, if asked for the parts, that it knows no such upload. */
-async function isUnknown(
-  connection: S3Connection,
-  upload: UploadRef,
-  signal: AbortSignal,
-): Promise<boolean> {
-  return await listPartsOf(connection, upload, signal).then(() => false, saysUnknown);
-}
-
 export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
@@ -264,7 +255,8 @@ async function findLoss(
   error: unknown,
 ): Promise<unknown> {
   if (signal.aborted || !isInternalError(error)) return error;
-  if (!(await isUnknown(connection, upload, signal))) return error;
+  const isUnknown = await listPartsOf(connection, upload, signal).then(() => false, saysUnknown);
+  if (!isUnknown) return error;
   const detail = error instanceof SluiceError ? error.detail : undefined;
   return new SluiceError('destination.upload_lost', detail, error);
 }
