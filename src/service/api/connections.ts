@@ -63,10 +63,8 @@ interface Connection {
 }
 
 /**
- * The open connections of a server. A connection is served one request at a time: the next one begins when the
- * client has taken the answer before. So a client that does not read holds one answer per connection, however
- * many requests it sends.
- *
+ * The open connections of a server. A connection is served one request at a time: the next one begins when the client has taken the
+ * answer before. So a client that does not read holds one answer per connection.
  * It also ends the server: by itself Node.js would wait for each client that keeps its connection open.
  */
 export class Connections {

@@ -15,10 +15,7 @@ export function untilClosed({ raw }: Reply): AbortSignal {
 /** A request waits for the look. */
 const patienceMs = 8_000;
 
-/**
- * Looks at the source or the store of an export before it is accepted. If they cannot be asked now, it is accepted
- * with a warning: its runs will say what is wrong.
- */
+/** Looks at the source or the store of an export before it is accepted. If they cannot be asked now, it is accepted with a warning. */
 export async function lookPatiently(
   reply: Reply,
   unchecked: string,

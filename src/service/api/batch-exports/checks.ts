@@ -74,9 +74,7 @@ export function changedRunnable(
 }
 
 /**
- * Asks the source whether the rows of an export can be read, without reading any. If the source cannot be
- * asked now, the export is accepted: its runs will say what is wrong.
- *
+ * Asks the source whether it can read the rows of an export. If it cannot be asked now, the export is accepted.
  * @throws Refusal if the query, the event filters or the model cannot run, or if decimal_columns or partition_by do not fit
  */
 export async function checkOnSource(
@@ -190,10 +188,7 @@ export async function warn(
   await noteInLog(request.context.db, batchExport, 'WARNING', ...warnings);
 }
 
-/**
- * Looks whether the place of a new export's table has one already. If the store cannot be asked now, the export is
- * accepted: its runs will say what is wrong.
- */
+/** @throws Refusal if the place of a new export's table has one. If the store cannot be asked now, the export is accepted */
 export async function checkTablePlace(
   { findTable, tests, rules }: Deps,
   request: Request,

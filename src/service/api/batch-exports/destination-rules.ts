@@ -68,10 +68,7 @@ export function destinationRules(
   };
 }
 
-/**
- * A config in which each property with a problem has a value that could be meant, so that the rules over the others can be checked
- * too: the nearest choice, the example, or the default. A property that the schema does not know is left out.
- */
+/** A config in which each faulty property has a value that could be meant, so that the rules over the others can be checked. */
 function withStandIns(
   { configSchema }: DestinationDefinition,
   config: DestinationConfig,

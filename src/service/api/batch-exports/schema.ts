@@ -268,11 +268,7 @@ const optionalFields = {
 const Team = Int('The project. Required if the organization has several.');
 const AnyTeam = Type.Unsafe<number>({ description: 'Ignored: the path names the project.' });
 
-/**
- * The bodies of create and update, for the destinations of this installation.
- *
- * @param takesTeam whether the body of create names the project: on organization paths
- */
+/** @param takesTeam whether the body of create names the project: on organization paths */
 export function batchExportBodies(
   destinations: readonly DestinationDefinition[],
   takesTeam: boolean,

@@ -42,9 +42,8 @@ const maxWaitingPerAddress = 32;
 const screenEveryMs = 200;
 
 /**
- * Limits failed authentication per address before the database is asked. A limited address gets 429 for
- * keys that are not valid. Valid keys still pass: those that this process has seen at once, others after a
- * look-up that all limited addresses share, at most five times per second.
+ * Limits failed authentication per address before the database is asked. Valid keys still pass at a limited address: those that this
+ * process has seen at once, others after a look-up that all limited addresses share, at most five times per second.
  */
 export class FailedKeys {
   readonly #perMinute: number;

@@ -7,9 +7,7 @@ import { refuseHostileJson, refuseHostileText } from '../validation/hostile-json
 import { createAjv, knowModels, madeLate, typedQuery } from '../validation/validator.ts';
 
 /**
- * Checks bodies, queries and path parameters against the schemas of their routes. An id that its schema refuses names no record: 404.
- * A schema is compiled at the first request to its route.
- *
+ * An id that its schema refuses names no record: 404. A schema is compiled at the first request to its route.
  * @param atOnce compiles before the server is ready; fails if a schema is not valid
  */
 export function validateWithSchemas(
@@ -87,13 +85,9 @@ declare module 'fastify' {
 }
 
 /**
- * Each operation with a scope answers 400 to a field that it does not know, on each level of its body: a field that we
- * do not know could narrow what is sent. Clients send back what they have read. So the fields of an operation's answer
- * are the one list of fields that its body may repeat: they are taken away before the body is checked.
- *
- * A query parameter that it does not know is named in the header Sluice-Warning.
- *
- * Call it before the routes are registered.
+ * A field that an operation does not know could narrow what is sent, so it is refused, on each level of the body. Clients send back what
+ * they have read: the fields of an operation's answer are taken away before the body is checked. A query parameter that it does not know
+ * is named in the header Sluice-Warning. Call it before the routes are registered.
  */
 export function refuseUnknownFields(api: Api): void {
   api.decorateRequest('repeated', null as unknown as Readonly<Record<string, unknown>>);

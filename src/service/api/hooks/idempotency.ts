@@ -12,11 +12,8 @@ import type { Api, Reply, Request } from '../api.ts';
 import { ApiError } from '../errors.ts';
 
 /**
- * A POST with an Idempotency-Key takes effect once: for 24 hours, the same request gets the same
- * answer. The answer is stored in the transaction of the effect, so after a crash there are both or
- * neither. Only successes are stored; a refused request may be corrected and sent with the same key.
- *
- * Call it before adding routes.
+ * A POST with an Idempotency-Key takes effect once: for 24 hours, the same request gets the same answer. The answer is stored in the
+ * transaction of the effect. Only successes are stored. Call it before adding routes.
  */
 export function honourIdempotencyKeys(api: Api): void {
   api.addHook('onRoute', (route) => {

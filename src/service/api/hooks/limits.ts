@@ -173,9 +173,8 @@ const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1_000));
 const bytesPerChange = 2 * 1024;
 
 /**
- * Limits what the changes of an organization store in a day, over all API processes. What they delete is kept for
- * a while, so it counts too. The values that the database gets are counted: the change, its record in the
- * activity, the answer that an Idempotency-Key keeps.
+ * Limits what the changes of an organization store in a day. What they delete is kept for a while, so it counts too. The values that the
+ * database gets are counted: the change, its record in the activity, the answer that an Idempotency-Key keeps.
  */
 export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
   const budgets = new Budgets(db, { day: perDay }, 1 / 256);

@@ -149,10 +149,7 @@ function isRecord(value: unknown): value is Json {
 }
 
 /**
- * Compiles the serializer of each answer's schema once, when the first answer of it is sent. By itself Fastify
- * compiles one for each status of each route at the start: the errors of all routes have one schema, and the paths
- * of projects and of organizations have the same answers.
- *
+ * Compiles the serializer of each answer's schema once, for its first answer. Fastify compiles one for each status of each route.
  * @param atOnce compiles before the server is ready; fails if a schema is not valid
  */
 async function shareSerializers(api: Api, schemas: readonly object[], atOnce: boolean) {

@@ -33,11 +33,7 @@ interface Waiting {
   readonly admit: () => void;
 }
 
-/**
- * Slots for previews and for tests of destinations. Each uses a connection to a source; no tenant may take
- * all slots, however many projects it has. And no tenant may keep its slots busy all the time: what a
- * preview makes a source do has no other bound than its time-out.
- */
+/** Slots for what connects to a source. No tenant may take all slots, however many projects it has, nor keep its slots busy all the time. */
 export class PreviewSlots {
   readonly #limits: PreviewLimits;
   readonly #inside: string[] = [];

@@ -61,8 +61,7 @@ async function everyProblem(
 }
 
 /**
- * Waits for what a source, a store or our own tables say to a request. If they refuse it, so do the rules, in the same answer.
- *
+ * If a source, a store or our own tables refuse a request, so do the rules, in the same answer.
  * @param examine the problems that the rules find
  */
 export async function withRules<T>(

@@ -102,7 +102,6 @@ export async function changeExport(
 
 /**
  * A person lets delivered rows go: a statement says who it was.
- *
  * @param request the id of the backfill or of the run
  * @param shown how many rows they were shown; null: none, or it is not known
  */

@@ -38,10 +38,7 @@ export function sealDestination(
 const endOf = (keyId: unknown): string | null =>
   typeof keyId === 'string' && keyId.length >= 8 ? keyId.slice(-4) : null;
 
-/**
- * The complete config of a stored destination, with its secrets in plain text: it must not leave the
- * process. A run, the test of a destination and the check of a changed config need it.
- */
+/** The complete config of a stored destination, with its secrets in plain text: it must not leave the process. */
 export function openDestinationConfig(
   secrets: SecretBox,
   exportId: string,

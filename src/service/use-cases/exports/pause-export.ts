@@ -56,9 +56,7 @@ interface UnpauseOptions {
 }
 
 /**
- * Unpauses an export; one that is not paused does not change. If a backfill that the options ask for is refused, the export
- * stays paused.
- *
+ * If a backfill that the options ask for is refused, the export stays paused.
  * @returns backfills: one for each range of missed intervals, oldest first, then one of the intervals without data
  */
 export async function unpauseExport(

@@ -85,8 +85,7 @@ export class NotRotated extends Error {
 }
 
 /**
- * Makes a key that signs from now on; workers know it within a minute.
- *
+ * Workers know it within a minute.
  * @param isLost whether the new key signs itself, because the private part of the one before is lost
  * @throws NotRotated if that is not so, or if it is and `isLost` is false
  */

@@ -47,8 +47,6 @@ const mayBeCurrent =
   'An earlier attempt had begun to commit, so its manifest may be current or become current. Its files are complete then, but the interval does not count as exported. Retry the run to export it.';
 
 /**
- * Does again what an ended run did, as a new run of its interval.
- *
  * @param missingRows `drop`: delivered rows may go that the source no longer has; null: the caller said nothing
  * @throws Refusal if the run has not ended or was to erase rows, the interval has a live run or the export is deleted
  */

@@ -37,10 +37,8 @@ export interface DecideTicksOptions {
 }
 
 /**
- * Decides the due ticks, in pages, oldest first. In one transaction, each page records the fates of
- * the ticks, creates the runs with their outbox rows and advances the schedules. Any number of workers
- * may call it at once: each skips the exports that another one has locked. After `maxPages`, the next
- * call continues.
+ * Decides the due ticks, in pages, oldest first. In one transaction, each page records the fates of the ticks, creates the runs with their
+ * outbox rows and advances the schedules. Each worker skips the exports that another one has locked.
  */
 export async function decideTicks(context: Context, options: DecideTicksOptions): Promise<number> {
   let tickCount = 0;

@@ -76,9 +76,7 @@ export function placeOfExport(
 }
 
 /**
- * Makes the next statement of an export: it is stored, and put later. Its number and its bytes are decided here, under a lock,
- * so every process puts the same.
- *
+ * Its number and its bytes are decided here, under a lock, so every process puts the same.
  * @param reconciliation null: a person asks for the statement
  * @returns `isCut` is true if there is more to book at once
  * @throws Refusal (404) if the export was deleted, (429) if people ask too often; SluiceError `secrets.signing_key_lost`

@@ -120,8 +120,6 @@ async function recordTenant(
 export type FindTenants = (tenantKey: string) => Promise<readonly (ModelTenant | null)[]>;
 
 /**
- * Judges the tenant key of a new project by what the models have for it.
- *
  * @param tenantKey null: the id of the project, a whole number
  * @returns warnings
  * @throws Refusal if no model can have it

@@ -28,11 +28,8 @@ import { findOrganization, findProject, type Reach } from '../../../state/store/
 import { cancelLiveWork } from '../runs/cancel-work.ts';
 
 /**
- * Begins the deletion of an organization or a project with everything of it. From now on its keys are refused, also if the
- * rest takes hours; a worker does it.
- *
+ * From now on its keys are refused; a worker does the rest.
  * @param confirmName must be its name: proof that it is the one that is meant
- * @param keyId the operator's key that asks; null: the command line
  * @returns the offboarding, also if it was in progress already
  * @throws Refusal if there is no such tenant, or its name is another one
  */
