@@ -1,6 +1,5 @@
 import { invalid, orNotFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { isTerminal } from '../../../foundation/domain/run.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../../state/store/exports/backfills.ts';
 import { lockExport } from '../../../state/store/exports/exports.ts';
@@ -74,7 +73,9 @@ export async function retryRun(
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
     const batchExport = orNotFound(await lockExport(tx, exportId));
     const { mode } = batchExport;
-    if (mode !== 'append' && purpose === 'whole') await refuseGone(tx, exportId, interval);
+    const hasPast = mode === 'append' || purpose !== 'whole';
+    const gone = hasPast ? null : await findGone(tx, exportId, interval);
+    if (gone !== null) throw refusal(whyGone[gone]);
     const [made] = await insertRuns(tx, [
       { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
     ]);
@@ -115,12 +116,6 @@ export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
 function shownBy({ latestError }: Pick<FoundRun, 'latestError'>): number | null {
   const [, rows] = /(\d+) delivered rows are missing there/.exec(latestError ?? '') ?? [];
   return rows === undefined ? null : Number(rows);
-}
-
-/** @throws Refusal if a later interval has taken the place of this one, or if its files were removed by the export's rule */
-async function refuseGone(tx: Sql, exportId: string, interval: DataInterval): Promise<void> {
-  const gone = await findGone(tx, exportId, interval);
-  if (gone !== null) throw refusal(whyGone[gone]);
 }
 
 const whyGone = {

@@ -2,7 +2,6 @@ import type { Sql } from '../../../state/store/database/database.ts';
 import {
   endSuperseded,
   goOnCounting,
-  type LiveRun,
   listLiveRuns,
   type Supersession,
   supersede,
@@ -67,7 +66,10 @@ async function decideSchedules(
   const ticks: DecidedTick[] = [];
   const advanced: Pick<ScheduleRow, 'exportId' | 'schedule'>[] = [];
   const superseding: Supersession[] = [];
-  const live = await liveRunsOf(tx, due);
+  // These exports have one run at a time.
+  const moded = due.filter(({ mode }) => mode !== 'append').map(({ exportId }) => exportId);
+  const liveRuns = moded.length === 0 ? [] : await listLiveRuns(tx, moded);
+  const live = new Map(liveRuns.map((run) => [run.exportId, run]));
   for (const row of due) {
     try {
       const plan = planExport(row, now, ticksPerExport, policy.maxJitterSeconds);
@@ -95,15 +97,6 @@ async function decideSchedules(
   await goOnCounting(tx, superseding);
   await storeSchedules(tx, advanced);
   return recorded;
-}
-
-async function liveRunsOf(
-  tx: Sql,
-  due: readonly ScheduleRow[],
-): Promise<ReadonlyMap<string, LiveRun>> {
-  const moded = due.filter(({ mode }) => mode !== 'append').map(({ exportId }) => exportId);
-  const runs = moded.length === 0 ? [] : await listLiveRuns(tx, moded);
-  return new Map(runs.map((run) => [run.exportId, run]));
 }
 
 /** @throws if the stored schedule is broken, or if its plan cannot be stored */
