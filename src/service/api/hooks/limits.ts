@@ -8,7 +8,7 @@ import { ApiError } from '../errors.ts';
 
 type Span = 'minute' | 'hour' | 'day';
 
-/** A process may let this through for one owner, until the first of the windows ends. */
+/** A process may let this through for one owner, until the shortest window ends. */
 interface Budget<Spans extends Span> {
   held: number;
   readonly reservation: Taken<Spans>;
@@ -94,8 +94,9 @@ class Budgets<Spans extends Span> {
   }
 
   #heldIn(budget: Budget<Spans> | undefined): number {
-    const isOpen = budget && this.#spans.every((span) => performance.now() < budget.endsAt[span]);
-    return isOpen ? budget.held : 0;
+    const [shortest] = this.#spans;
+    if (!budget || shortest === undefined) return 0;
+    return performance.now() < budget.endsAt[shortest] ? budget.held : 0;
   }
 }
 

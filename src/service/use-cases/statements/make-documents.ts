@@ -114,12 +114,15 @@ export async function makeDeliveryRecord(
   });
 }
 
-function exportOf({ id, states, number, sha256, count: _, ...month }: StatedMonth) {
+/** In the order of the columns for people. */
+function exportOf({ id, name, projectId, number, sha256, statedTo, ...month }: StatedMonth) {
+  const { states, count: _, ...sums } = month;
   const { delivered = 0, empty = 0, accepted = 0, open = 0, not_due = 0 } = states;
   return {
-    ...inSnakeCase(month),
-    batch_export_id: id,
+    ...{ batch_export_id: id, name, project_id: projectId },
     statement: number === null ? null : { number, sha256 },
+    stated_to: statedTo,
     intervals: { delivered, empty, accepted, open, not_due },
+    ...inSnakeCase(sums),
   };
 }
