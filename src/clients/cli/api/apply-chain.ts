@@ -26,7 +26,7 @@ export interface Change {
 }
 
 /** For a log: without the body, which can have secrets. */
-export const shownChange = ({ body: _, ...change }: Change): Omit<Change, 'body'> => change;
+export const shownChange = <C extends { readonly body: Json }>({ body: _, ...change }: C) => change;
 
 const deletionOf = (id: number, name: string): Change => {
   return { action: 'delete', name, id, fields: [], body: {} };

@@ -34,14 +34,10 @@ interface Step {
   readonly name: string;
   /** Null before it is created. */
   readonly id: string | null;
-  readonly differences: readonly Difference[];
+  readonly changes: readonly Difference[];
   /** The request's body; empty if it needs none. */
   readonly body: Json;
-}
-
-interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
-  readonly changes: readonly Difference[];
-  /** Why it could not be done; null if it was, or if it was only planned. */
+  /** Why it could not be done; null if it was, or is only planned. */
   readonly error: string | null;
 }
 
@@ -50,9 +46,13 @@ export async function apply({ deps, api, given, isJson }: Called): Promise<null>
   const options = { ...given, json: isJson } as unknown as ApplyOptions;
   const fields = await readFieldsAndModels(api);
   const plan = await planFile(deps, api, fields, options);
-  if (!options.json) printPlan(deps, plan);
+  if (!options.json) {
+    const paint = paintFor(deps.terminal);
+    for (const line of plan.steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
+    for (const one of plan.chain ?? []) deps.print(changeLine(paint, one, 'step ', one.fields));
+  }
   if (options.dryRun) {
-    printResult(deps, options, plan, plan.steps.map(planned));
+    printResult(deps, options, plan, plan.steps);
     return null;
   }
   const going = deletionsOf(plan);
@@ -101,22 +101,17 @@ async function planFile(
   return { steps, chain, stored };
 }
 
-function printPlan(deps: CliDeps, { steps, chain }: Plan): void {
-  const paint = paintFor(deps.terminal);
-  for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
-  for (const one of chain ?? []) deps.print(changeLine(paint, one, 'step ', one.fields));
-}
-
 /** @param made what was done of the plan; in a dry run all of it */
 function printResult(
   deps: CliDeps,
   options: ApplyOptions,
   { chain }: Plan,
-  made: readonly DoneStep[],
+  made: readonly Step[],
 ): void {
   const isDryRun = options.dryRun ?? false;
   const steps = (count: number) => plural(count, 'step');
-  const shown = chain ? { exports: made, transformations: chain.map(shownChange) } : made;
+  const exports = made.map(shownChange);
+  const shown = chain ? { exports, transformations: chain.map(shownChange) } : exports;
   print(deps, options, shown, () => [
     ...(chain ? [`Transformations: ${countsOf(chain, isDryRun, steps)}`] : []),
     summaryOf(made, isDryRun),
@@ -164,7 +159,7 @@ function planSteps(
     }
     const step = first
       ? updateStep(spec, first, known, options)
-      : { action: 'create' as const, name, id: null, differences: [], body: spec };
+      : { action: 'create' as const, name, id: null, changes: [], body: spec, error: null };
     const sends = isRecord(step.body.destination);
     if (sends) problems.push(...missingSecrets.map((problem) => `${plain(name)}: ${problem}`));
     return step;
@@ -186,33 +181,32 @@ function updateStep(
   { secrets = false }: ApplyOptions,
 ): Step {
   const { id, name } = stored;
-  const differences = differencesOf(spec, stored, fields, queries.get(name));
+  const changes = differencesOf(spec, stored, fields, queries.get(name));
   const resent = secrets && isRecord(spec.destination) ? { destination: spec.destination } : {};
-  const body = { ...changesOf(spec, differences), ...resent };
+  const body = { ...changesOf(spec, changes), ...resent };
   const action = Object.keys(body).length === 0 ? 'unchanged' : 'update';
-  return { action, name, id, differences, body };
+  return { action, name, id, changes, body, error: null };
 }
 
 const deleteStep = ({ id, name }: BatchExport): Step => {
-  return { action: 'delete', name, id, differences: [], body: {} };
+  return { action: 'delete', name, id, changes: [], body: {}, error: null };
 };
 
 /** Continues after a failure, so that one bad export does not hold the others; deletes last, if all is well. */
-async function perform(api: Api, steps: readonly Step[]): Promise<readonly DoneStep[]> {
-  const done: DoneStep[] = [];
+async function perform(api: Api, steps: readonly Step[]): Promise<readonly Step[]> {
+  const done: Step[] = [];
   for (const step of steps) {
     const hasFailed = done.some(({ error }) => error !== null);
     if (step.action === 'delete' && hasFailed) {
-      done.push({ ...planned(step), error: 'not deleted, because another export failed' });
+      done.push({ ...step, error: 'not deleted, because another export failed' });
       continue;
     }
     try {
-      const id = await send(api, step);
-      done.push({ ...planned(step), id });
+      done.push({ ...step, id: await send(api, step) });
     } catch (error) {
       const isOwn = error instanceof CliError && error.exitCode === exitCodes.failed;
       if (!isOwn) throw error;
-      done.push({ ...planned(step), error: error.message });
+      done.push({ ...step, error: error.message });
     }
   }
   return done;
@@ -234,10 +228,6 @@ async function send(api: Api, { action, id, body }: Step): Promise<string | null
   return id;
 }
 
-const planned = ({ action, name, id, differences: changes }: Step): DoneStep => {
-  return { action, name, id, changes, error: null };
-};
-
 /** `project 7 (Web)`: a file applied to the wrong project deletes what is there. */
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
   const id = stored[0]?.team_id;
@@ -247,12 +237,12 @@ async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<stri
 }
 
 function stepLines(step: Step, paint: Paint): readonly string[] {
-  const { action, differences, body } = step;
-  const changes = differences.map(
+  const { action, changes, body } = step;
+  const lines = changes.map(
     ({ field, before, after }) => `    ${field}: ${shown(before)} → ${shown(after)}`,
   );
   const onlySecrets = action === 'update' && changes.length === 0 && body.destination !== undefined;
-  return [changeLine(paint, step), ...changes, ...(onlySecrets ? ['    secrets'] : [])];
+  return [changeLine(paint, step), ...lines, ...(onlySecrets ? ['    secrets'] : [])];
 }
 
 const longest = 80;
@@ -262,7 +252,7 @@ function shown(value: unknown): string {
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
-function summaryOf(done: readonly DoneStep[], isDryRun: boolean): string {
+function summaryOf(done: readonly Step[], isDryRun: boolean): string {
   if (done.every(({ action }) => action === 'unchanged')) {
     return `No change: ${plural(done.length, 'export')} as in the file.`;
   }
