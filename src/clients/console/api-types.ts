@@ -52,8 +52,6 @@ export type BackfillRequest = BodyOf<'post', 'batch_exports/{id}/backfill'>;
 export type TargetBody = BodyOf<'post', 'notification_targets'>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];
 export type PreviewRequest = BodyOf<'post', 'batch_exports/preview'>;
-export type NewStep = BodyOf<'post', 'pipeline_transformation_configs'>;
-export type StepChange = BodyOf<'patch', 'pipeline_transformation_configs/{id}'>;
 
 export type OffsetPage<T> = Omit<AnswerOf<'get', 'batch_exports'>, 'results'> & {
   readonly results: readonly T[];

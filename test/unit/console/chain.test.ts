@@ -4,7 +4,7 @@ import {
   fieldsOfPlugin,
   pluginOf,
   type StepPlugin,
-  stepChangeOf,
+  stepBodyOf,
   stepDraftOf,
 } from '../../../src/clients/console/form/step-draft.ts';
 import { labRowsOf } from '../../../src/clients/console/json.ts';
@@ -50,14 +50,14 @@ describe('the form of a step', () => {
   test('a change keeps an untouched secret, and sets emptied settings back', () => {
     const draft = stepDraftOf(plugin, null);
     const values = { ...draft.values, properties: 'email', rules: '' };
-    expect(stepChangeOf(plugin, { ...draft, values })).toEqual({
+    expect(stepBodyOf(plugin, { ...draft, values }, false)).toEqual({
       name: '',
       description: '',
       enabled: false,
       config: { properties: 'email', mode: 'keep', rules: null, level: null },
     });
     const cleared = new Set(['salt']);
-    expect(stepChangeOf(plugin, { ...draft, values, cleared }).config).toMatchObject({
+    expect(stepBodyOf(plugin, { ...draft, values, cleared }, false).config).toMatchObject({
       salt: null,
     });
   });

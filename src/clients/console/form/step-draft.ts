@@ -1,4 +1,4 @@
-import type { NewStep, Plugin, PluginField, Step, StepChange } from '../api-types.ts';
+import type { Plugin, PluginField, Step } from '../api-types.ts';
 import { type ConfigDraft, configOf, type Field, type FieldKind, valuesOf } from './fields.ts';
 
 export interface StepDraft extends ConfigDraft {
@@ -64,15 +64,8 @@ function kindOf({ type, secret }: PluginField): FieldKind {
   return type === 'json' ? 'json' : 'text';
 }
 
-export function newStepOf(plugin: StepPlugin, draft: StepDraft, order: number): NewStep {
-  return { plugin: plugin.id, order, ...settingsOf(plugin, draft, true) };
-}
-
-export function stepChangeOf(plugin: StepPlugin, draft: StepDraft): StepChange {
-  return settingsOf(plugin, draft, false);
-}
-
-function settingsOf(plugin: StepPlugin, draft: StepDraft, isNew: boolean) {
+/** The body of a request, without plugin and order of a new step. */
+export function stepBodyOf(plugin: StepPlugin, draft: StepDraft, isNew: boolean) {
   const { name, description, enabled, values, cleared } = draft;
   const config = configOf(fieldsOfPlugin(plugin), values, { isNew, cleared });
   return {
@@ -85,7 +78,7 @@ function settingsOf(plugin: StepPlugin, draft: StepDraft, isNew: boolean) {
 
 /** The step for the lab, as it is in the form. The lab does not know its stored secrets. */
 export function trialStepOf(plugin: StepPlugin, draft: StepDraft) {
-  const { config } = settingsOf(plugin, draft, true);
+  const { config } = stepBodyOf(plugin, draft, true);
   return { plugin: plugin.id, name: draft.name.trim() || null, config };
 }
 

@@ -6,11 +6,10 @@ import { Choice, onSubmit, TextField } from '../form/inputs.tsx';
 import { fieldsIn } from '../form/fields.ts';
 import {
   fieldsOfPlugin,
-  newStepOf,
   pluginOf,
   stepAttr,
   stepAttrs,
-  stepChangeOf,
+  stepBodyOf,
   type StepDraft,
   stepDraftOf,
   type StepPlugin,
@@ -107,13 +106,11 @@ function StepForm({ plugin, step, order }: Props) {
   });
   const save = useAction(async () => {
     if (draft.enabled === '') return lab.check();
+    const path = 'pipeline_transformation_configs';
+    const body = stepBodyOf(plugin, draft, step === null);
     const { name } = step
-      ? await api.patch(
-          'pipeline_transformation_configs/{id}',
-          { id: step.id },
-          stepChangeOf(plugin, draft),
-        )
-      : await api.post('pipeline_transformation_configs', {}, newStepOf(plugin, draft, order));
+      ? await api.patch(`${path}/{id}`, { id: step.id }, body)
+      : await api.post(path, {}, { plugin: plugin.id, order, ...body });
     goTo({ page: 'transformations' });
     return `${name} is ${step ? 'changed' : 'created'}.`;
   });
