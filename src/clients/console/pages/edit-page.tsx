@@ -108,7 +108,7 @@ function ExportForm({ description, batchExport }: Props) {
     goTo({ page: 'export', exportId: saved.id, tab: batchExport ? 'settings' : 'runs' });
     return `${saved.name} is ${batchExport ? 'changed' : 'created'}.`;
   });
-  const steps = useTrial(async () => {
+  const test = useTrial(async () => {
     const { destination, model } = bodyNow();
     const body = { destination, model } as never;
     const tested =
@@ -117,12 +117,10 @@ function ExportForm({ description, batchExport }: Props) {
         : api.post('batch_exports/{id}/test', { id }, body);
     return (await tested).steps;
   });
-  const test = useAction(steps.work);
-  const rows = useTrial(() => {
+  const preview = useTrial(() => {
     const body = { ...(id && { id }), ...rowsOf(bodyNow()) } as never;
     return api.post('batch_exports/preview', {}, body);
   });
-  const preview = useAction(rows.work);
 
   const actions = [save, test, preview];
   const run = (action: (typeof actions)[number]) => {
@@ -140,7 +138,7 @@ function ExportForm({ description, batchExport }: Props) {
 
   const change = (part: Partial<Draft>) => {
     // A test says nothing about other settings.
-    if (part.values !== undefined || part.type !== undefined) steps.clear();
+    if (part.values !== undefined || part.type !== undefined) test.forget();
     setDraft((last) => ({ ...last, ...part }));
   };
   const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
@@ -157,15 +155,15 @@ function ExportForm({ description, batchExport }: Props) {
           <FirstFields {...parts} steps={enabledSteps} />
           <MoreFields {...parts} />
         </div>
-        <Written body={bodyNow()} exportId={id} model={draft.model} rows={rows.result} />
+        <Written body={bodyNow()} exportId={id} model={draft.model} rows={preview.result} />
       </div>
       <div className="trials">
         <TryDestination
-          {...{ busy: test.busy, failure: restOf(test), steps: steps.result }}
+          {...{ busy: test.busy, failure: restOf(test), steps: test.result }}
           onTry={() => run(test)}
         />
         <TryRows
-          {...{ busy: preview.busy, failure: restOf(preview), rows: rows.result }}
+          {...{ busy: preview.busy, failure: restOf(preview), rows: preview.result }}
           onTry={() => run(preview)}
         />
       </div>

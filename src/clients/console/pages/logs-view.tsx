@@ -1,4 +1,3 @@
-import { useEffect, useState } from 'react';
 import { type LogEntry, type LogLevel, logLevels } from '../api-types.ts';
 import { useConsole, useResource } from '../use-api.ts';
 import { FilterChips } from '../parts/tables.tsx';
@@ -20,12 +19,29 @@ const logPageSize = 200;
 
 /** Log entries, newest first. Those of a live run appear as they are written. */
 export function LogsView({ exportId, runId, live }: Props) {
-  const { may } = useConsole();
+  const { api, may } = useConsole();
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
   const levels = chosenOf<LogLevel>(query, 'level', logLevels);
   const search = query.get('search') ?? '';
   const offset = offsetOf(query);
+  const { data, failure, reload } = useResource({
+    key: JSON.stringify([exportId, runId, levels, search, offset]),
+    // The last entries of a run are written when it ends.
+    version: String(live),
+    load: (signal) => {
+      const page = { level: levels, search, limit: logPageSize, offset };
+      const batch_export_id = exportId;
+      return runId === null
+        ? api.get('batch_exports/{batch_export_id}/logs', { batch_export_id, ...page }, signal)
+        : api.get(
+            'batch_exports/{batch_export_id}/runs/{run_id}/logs',
+            { batch_export_id, run_id: runId, ...page },
+            signal,
+          );
+    },
+    pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
+  });
   return (
     <section aria-label="Logs">
       <div className="row filters">
@@ -47,45 +63,13 @@ export function LogsView({ exportId, runId, live }: Props) {
         )}
         {live && <span className="live small">Live</span>}
       </div>
-      <Listed {...{ exportId, runId, live, levels, search, offset }} />
-    </section>
-  );
-}
-
-interface ListedProps extends Props {
-  readonly levels: readonly LogLevel[];
-  readonly search: string;
-  readonly offset: number;
-}
-
-/** A page of entries; polled while new ones are expected. */
-function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) {
-  const { api } = useConsole();
-  const { data, failure, reload } = useResource({
-    key: JSON.stringify([exportId, runId, levels, search, offset]),
-    load: (signal) => {
-      const page = { level: levels, search, limit: logPageSize, offset };
-      const batch_export_id = exportId;
-      return runId === null
-        ? api.get('batch_exports/{batch_export_id}/logs', { batch_export_id, ...page }, signal)
-        : api.get(
-            'batch_exports/{batch_export_id}/runs/{run_id}/logs',
-            { batch_export_id, run_id: runId, ...page },
-            signal,
-          );
-    },
-    pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
-  });
-  useReloadAtEnd(live, reload);
-  return (
-    <>
       <Pending {...{ data, failure, reload }} lines={6} />
       {data?.results.length === 0 && <Empty title="No log entries" />}
       {data && data.results.length > 0 && (
         <LogLines entries={data.results} exportId={exportId} withRun={runId === null} />
       )}
       {data && <OffsetPager page={data} pageSize={logPageSize} offset={offset} />}
-    </>
+    </section>
   );
 }
 
@@ -116,13 +100,4 @@ function LogLines({ entries, exportId, withRun }: LinesProps) {
       ))}
     </ol>
   );
-}
-
-/** Reloads when a run ends, because its last entries are written then. */
-function useReloadAtEnd(live: boolean, reload: () => void): void {
-  const [wasLive, setWasLive] = useState(live);
-  useEffect(() => {
-    if (wasLive && !live) reload();
-    setWasLive(live);
-  }, [live, wasLive, reload]);
 }

@@ -85,14 +85,14 @@ export function TryRows(props: TrialProps & { rows: RowPreview | null }) {
   );
 }
 
-/** The last answer of a trial. `null` until there is one, and while the next is on its way. */
+/** An action with its last answer: null until there is one, and while the next is on its way. */
 export function useTrial<T>(ask: () => Promise<T>) {
   const [result, setResult] = useState<T | null>(null);
-  const work = async () => {
+  const action = useAction(async () => {
     setResult(null);
     setResult(await ask());
-  };
-  return { result, work, clear: () => setResult(null) };
+  });
+  return { ...action, result, forget: () => setResult(null) };
 }
 
 interface SavedProps {
@@ -101,20 +101,20 @@ interface SavedProps {
 
 export function TrySavedDestination({ exportId }: SavedProps) {
   const { api, may } = useConsole();
-  const { result, work } = useTrial(
+  const { run, busy, failure, result } = useTrial(
     async () => (await api.post('batch_exports/{id}/test', { id: exportId })).steps,
   );
-  const { run, ...state } = useAction(work);
   if (!may('batch_export:write')) return null;
-  return <TryDestination {...state} steps={result} onTry={() => void run()} />;
+  return <TryDestination {...{ busy, failure }} steps={result} onTry={() => void run()} />;
 }
 
 export function TrySavedRows({ exportId }: SavedProps) {
   const { api, may } = useConsole();
-  const { result, work } = useTrial(() => api.post('batch_exports/preview', {}, { id: exportId }));
-  const { run, ...state } = useAction(work);
+  const { run, busy, failure, result } = useTrial(() =>
+    api.post('batch_exports/preview', {}, { id: exportId }),
+  );
   if (!may('batch_export:read')) return null;
-  return <TryRows {...state} rows={result} onTry={() => void run()} />;
+  return <TryRows {...{ busy, failure }} rows={result} onTry={() => void run()} />;
 }
 
 const shown = 20;
