@@ -12,7 +12,7 @@ import { Choice, LocalTimeInput, onSubmit, TextField } from '../form/inputs.tsx'
 import { fieldsIn } from '../form/fields.ts';
 import { problemsOf } from '../form/form-problems.tsx';
 import { describeGoing } from '../going-rows.ts';
-import { GoingRows, mayRemoveRows, RemovalText, removal } from '../parts/going-rows.tsx';
+import { GoingRows, mayRemoveRows, removal, RemovalText } from '../parts/run-problem.tsx';
 import { readLocalInput } from '../times.ts';
 
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {

@@ -13,7 +13,7 @@ import {
 import { describeMissing } from '../export-health.ts';
 import { IntervalText, useNow } from '../parts/time-text.tsx';
 import { plural } from '../numbers.ts';
-import { ExportAgainButton } from '../parts/export-again.tsx';
+import { ExportAgainButton } from '../parts/run-problem.tsx';
 import { Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { fromAt, offsetOf, useQuery } from '../use-route.ts';

@@ -11,7 +11,7 @@ import { Boundary, Crumbs, Pending } from '../parts/notice.tsx';
 import { DeleteExportButton, PauseButton, RunNowButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Facts } from '../parts/tables.tsx';
-import { RunProblem } from '../parts/run-problem.tsx';
+import { ExportAgainButton, RunProblem } from '../parts/run-problem.tsx';
 import { ExportZone, IntervalText, TimeText, useNow } from '../parts/time-text.tsx';
 import { hrefOf, type Tab, tabs } from '../route.ts';
 import { goTo, useTitle } from '../use-route.ts';
@@ -27,7 +27,6 @@ import { describeBlocker, needsOperator, reprocessOf } from '../coverage-blocker
 import { TextField } from '../form/inputs.tsx';
 import { plural } from '../numbers.ts';
 import { AskButton } from '../parts/buttons.tsx';
-import { ExportAgainButton } from '../parts/export-again.tsx';
 
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   const { api } = useConsole();

@@ -4,7 +4,7 @@ import { useAction, useConsole, useResource } from '../use-api.ts';
 import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
 import { ActButton } from '../parts/buttons.tsx';
-import { ExportAgainButton } from '../parts/export-again.tsx';
+import { ExportAgainButton } from '../parts/run-problem.tsx';
 import { FilterChips, Heads } from '../parts/tables.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { CursorPager } from '../parts/pager.tsx';

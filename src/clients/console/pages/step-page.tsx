@@ -18,7 +18,7 @@ import {
 import { Failure, Frame, NeedsScope, Pending } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { goTo } from '../use-route.ts';
-import { AppliedBy } from '../parts/applied-by.tsx';
+import { AppliedBy } from './transformations-page.tsx';
 import { Lab, useLab } from '../parts/lab.tsx';
 import { ConfigField } from '../form/config-fields.tsx';
 import { FieldsToCorrect, problemsOf, useFocusOnProblem } from '../form/form-problems.tsx';

@@ -1,12 +1,11 @@
 import { listSteps } from '../api.ts';
 import { useAction, useConsole, useResource } from '../use-api.ts';
 import { formatShare, plural } from '../numbers.ts';
-import { AppliedBy } from '../parts/applied-by.tsx';
 import { Lab, useLab } from '../parts/lab.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useTitle } from '../use-route.ts';
-import type { Step } from '../api-types.ts';
+import type { Chain, Step } from '../api-types.ts';
 import { ActButton, DeleteButton } from '../parts/buttons.tsx';
 
 export function TransformationsPage() {
@@ -167,5 +166,37 @@ function DeleteStepButton({ step: { id, name } }: { step: Step }) {
     <DeleteButton name={name ?? `step ${id}`} what="step" remove={remove}>
       Runs that start from now on do not apply it. Files that were exported with it stay.
     </DeleteButton>
+  );
+}
+
+/** Which exports apply the chain of the project: an enabled step changes their rows and no others. */
+export function AppliedBy({ appliedBy }: { appliedBy?: Chain['applied_by'] | undefined }) {
+  const { api } = useConsole();
+  const { data } = useResource({
+    key: `applied by ${appliedBy === undefined}`,
+    load: async (signal) => (appliedBy ? null : (await listSteps(api, signal)).applied_by),
+  });
+  const chainUse = appliedBy ?? data;
+  if (!chainUse) return null;
+  const { count, exports, results } = chainUse;
+  if (count === 0) {
+    return (
+      <span className="warn-text">
+        No export of the project applies the chain: choose “Apply transformations” in the form of an
+        export.
+      </span>
+    );
+  }
+  return (
+    <span>
+      Applied by {count} of {plural(exports, 'export')}:{' '}
+      {results.map(({ id, name }, index) => (
+        <span key={id}>
+          {index > 0 && ', '}
+          <a href={hrefOf({ page: 'export', exportId: id, tab: 'settings' })}>{name}</a>
+        </span>
+      ))}
+      {count > results.length && ` and ${count - results.length} more`}.
+    </span>
   );
 }
