@@ -55,13 +55,8 @@ test('a change of an object is on disk before it is answered: bytes, metadata an
   const before = await listAll(first);
   expect(before.map(({ Key }) => Key).sort()).toEqual([long, 'of parts', 'raced', 'replaced']);
 
-  const joined = before.find(({ Key }) => Key === 'of parts');
   const second = await open();
-  // The ETag of an object of several parts changes.
-  const restored = (await listAll(second)).map((one) =>
-    one.Key === 'of parts' ? { ...one, ETag: joined?.ETag } : one,
-  );
-  expect(restored).toEqual(before);
+  expect(await listAll(second)).toEqual(before);
   const get = (Key: string) => second.send(new GetObjectCommand({ Bucket, Key }));
   const replaced = await get('replaced');
   expect(await replaced.Body?.transformToString()).toBe('after');

@@ -14,6 +14,8 @@ interface SavedHead {
   readonly key: string;
   /** Content type and metadata, as in a PUT. */
   readonly headers: Headers;
+  /** Bytes of each part; null for an object of one PUT. The same parts give the same ETag again. */
+  readonly parts: readonly number[] | null;
 }
 
 export interface DurableS3 {
@@ -26,13 +28,15 @@ const unfinished = '.unfinished';
 
 /**
  * Makes an independent S3 server, which keeps its objects in memory, durable: each change of an object is
- * on disk in `folder` before it is answered, and the next start restores the objects (one of several parts with another ETag).
+ * on disk in `folder` before it is answered, and the next start restores the objects with the same ETags.
  * Incomplete uploads are lost. It does not listen yet.
  */
 export async function openDurableS3(folder: string): Promise<DurableS3> {
   await makeFolder(folder);
   const app = buildApp({ logger: false });
   const saved = new Map<string, SavedHead>();
+  /** Bytes of the parts of each open upload, by their numbers. */
+  const uploads = new Map<string, Map<number, number>>();
   let isRestored = false;
   let last: Promise<void> = Promise.resolve();
 
@@ -40,19 +44,27 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
     const isRead = request.method === 'GET' || request.method === 'HEAD';
     if (!isRestored || isRead || reply.statusCode >= 300) return payload;
     const { bucket = '', '*': key = '' } = request.params as Record<string, string | undefined>;
-    const { uploadId, partNumber, uploads } = request.query as Record<string, string>;
-    // An object of several parts is there once they are joined.
-    const isOpen = uploads !== undefined || partNumber !== undefined;
-    const isAbort = uploadId !== undefined && request.method === 'DELETE';
-    if (isOpen || isAbort || (key === '' && request.method !== 'POST')) return payload;
-    const saving = last.then(() => (key === '' ? forgetDeleted() : saveObject(bucket, key)));
+    const { uploadId, partNumber, uploads: begins } = request.query as Record<string, string>;
+    const isBegin = begins !== undefined;
+    if (isBegin || (key === '' && request.method !== 'POST')) return payload;
+    if (uploadId && partNumber) {
+      const sizes = uploads.get(uploadId) ?? new Map<number, number>();
+      uploads.set(uploadId, sizes.set(Number(partNumber), bytesOf(request)));
+      return payload;
+    }
+    const parts = uploadId ? partsOf(String(request.body ?? ''), uploads.get(uploadId)) : null;
+    uploads.delete(uploadId ?? '');
+    if (uploadId && request.method === 'DELETE') return payload;
+    const saving = last.then(() =>
+      key === '' ? forgetDeleted() : saveObject({ bucket, key, parts }),
+    );
     last = saving.catch(() => {});
     await saving;
     return payload;
   });
 
   /** Writes the server's object to the file of its key. */
-  async function saveObject(bucket: string, key: string): Promise<void> {
+  async function saveObject({ bucket, key, parts }: Omit<SavedHead, 'headers'>): Promise<void> {
     const name = nameOf(bucket, key);
     const path = join(folder, name);
     const answer = await app.inject({ method: 'GET', url: urlOf(bucket, key) });
@@ -60,7 +72,7 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
       await rm(path, { force: true });
       saved.delete(name);
     } else {
-      const head = { bucket, key, headers: keptHeaders(answer.headers) };
+      const head = { bucket, key, headers: keptHeaders(answer.headers), parts };
       await writeDurably(path, [`${JSON.stringify(head)}\n`, answer.rawPayload]);
       saved.set(name, head);
     }
@@ -74,7 +86,7 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
         method: 'HEAD',
         url: urlOf(head.bucket, head.key),
       });
-      if (statusCode === 404) await saveObject(head.bucket, head.key);
+      if (statusCode === 404) await saveObject(head);
     }
   }
 
@@ -94,28 +106,27 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
   return { app, restored: saved.size };
 }
 
-/** Bytes. The server takes 11 MiB in one request. */
-const partSize = 8 * 1_048_576;
-
 async function restoreObject(app: App, head: SavedHead, bytes: Buffer): Promise<void> {
-  const { bucket, key, headers } = head;
+  const { bucket, key, headers, parts } = head;
   const url = urlOf(bucket, key);
   await ask(app, { method: 'PUT', url: `/${bucket}` });
-  if (bytes.length <= partSize) {
+  if (parts === null) {
     await ask(app, { method: 'PUT', url, headers, payload: bytes });
     return;
   }
   const begun = await ask(app, { method: 'POST', url: `${url}?uploads`, headers });
   const id = /<UploadId>(.*?)<\/UploadId>/.exec(begun.payload)?.[1] ?? '';
+  let at = 0;
   let list = '';
-  for (let at = 0, number = 1; at < bytes.length; at += partSize, number += 1) {
+  for (const [index, size] of parts.entries()) {
     const part = await ask(app, {
       method: 'PUT',
-      url: `${url}?partNumber=${number}&uploadId=${id}`,
+      url: `${url}?partNumber=${index + 1}&uploadId=${id}`,
       headers: octets,
-      payload: bytes.subarray(at, at + partSize),
+      payload: bytes.subarray(at, at + size),
     });
-    list += `<Part><PartNumber>${number}</PartNumber><ETag>${part.headers.etag}</ETag></Part>`;
+    at += size;
+    list += `<Part><PartNumber>${index + 1}</PartNumber><ETag>${part.headers.etag}</ETag></Part>`;
   }
   const payload = Buffer.from(`<CompleteMultipartUpload>${list}</CompleteMultipartUpload>`);
   await ask(app, { method: 'POST', url: `${url}?uploadId=${id}`, headers: octets, payload });
@@ -143,6 +154,19 @@ function keptHeaders(headers: Readonly<Record<string, unknown>>): Headers {
 
 const nameOf = (bucket: string, key: string): string =>
   createHash('sha256').update(`${bucket}/${key}`).digest('hex');
+
+/** A body in signed chunks has its own length in a header. */
+function bytesOf({ body, headers }: { body: unknown; headers: NodeJS.Dict<string | string[]> }) {
+  const said = headers['x-amz-decoded-content-length'];
+  return said === undefined ? (Buffer.isBuffer(body) ? body.length : 0) : Number(said);
+}
+
+/** The sizes of the parts that a completion names, in its order. */
+function partsOf(body: string, sizes: ReadonlyMap<number, number> | undefined) {
+  if (sizes === undefined) return null;
+  const numbers = [...body.matchAll(/<PartNumber>(\d+)<\/PartNumber>/g)];
+  return numbers.map(([, number]) => sizes.get(Number(number)) ?? 0);
+}
 
 async function writeDurably(path: string, pieces: readonly (string | Buffer)[]): Promise<void> {
   await writeFile(path + unfinished, pieces, { flush: true });
