@@ -49,6 +49,7 @@ describe.skipIf(!hasBrowser)('the form of an export', () => {
   const problems = () => page.locator('.problems');
   const more = () => page.locator('.more > summary');
   const written = () => page.getByRole('complementary', { name: 'What will be written' });
+  const asks = () => page.getByRole('dialog', { name: 'The test of the destination failed' });
   const choicesOf = (name: string) => field(name).locator('option').allTextContents();
 
   test('has what each export needs on one screen, and says what will be written', async () => {
@@ -211,9 +212,16 @@ describe.skipIf(!hasBrowser)('the form of an export', () => {
     await setting('on_rejected').selectOption('fail');
     await setting('replace_invalid_unicode').check();
     await setting('exclude_events').fill('new');
+    // Complete and valid, but for the place: nothing is created before the person has confirmed it.
     await setting('bucket_name').fill('no-such-bucket');
     await button('Test destination').click();
     await page.locator('.steps .failed').first().waitFor();
+    await button('Create export').click();
+    await asks().getByRole('button', { name: 'Create export anyway' }).waitFor();
+    await asks().getByRole('button', { name: 'Cancel' }).click();
+    await asks().waitFor({ state: 'hidden' });
+    expect(await page.locator(':focus').textContent()).toBe('Create export');
+    expect((await client.get(exportsPath)).body.count).toBe(0);
     await setting('bucket_name').fill(pageBucket);
     await button('Create export').click();
     await page.getByRole('heading', { name: 'Orders to acme', level: 1 }).waitFor();
@@ -252,6 +260,7 @@ describe.skipIf(!hasBrowser)('the form of an export', () => {
     await button('Test destination').click();
     await page.locator('.steps .failed').first().waitFor();
     await button('Save changes').click();
+    await asks().getByRole('button', { name: 'Save changes anyway' }).click();
     await page.getByText('Orders to acme is changed.').waitFor();
     const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
     expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });

@@ -76,13 +76,17 @@ export async function openQuickstartS3(config: Config): Promise<QuickstartS3 | n
       `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(config)}: the quickstart then takes another port and exports its rows again.`,
     );
   });
-  const client = connect(endpoint);
+  const client = connect(endpoint, credentials);
   await client.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => client.destroy());
   return { endpoint, bucket, ...credentials, kept: restored > 0, stop: () => app.close() };
 }
 
-const connect = (endpoint: string): S3Client =>
-  new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
+type Keys = Pick<QuickstartS3, 'accessKeyId' | 'secretAccessKey'>;
+
+export function connect(endpoint: string, { accessKeyId, secretAccessKey }: Keys): S3Client {
+  const credentials = { accessKeyId, secretAccessKey };
+  return new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
+}
 
 /** The server is a development package: a production install leaves it out. */
 function explainMissingServer(error: NodeJS.ErrnoException): never {
@@ -94,7 +98,7 @@ function explainMissingServer(error: NodeJS.ErrnoException): never {
 
 /** Says whether an S3 with our bucket is there. */
 async function answers(endpoint: string): Promise<boolean> {
-  const client = connect(endpoint);
+  const client = connect(endpoint, credentials);
   const head = new HeadBucketCommand({ Bucket: bucket });
   const answered = client.send(head, { abortSignal: AbortSignal.timeout(2_000) }).then(
     () => true,

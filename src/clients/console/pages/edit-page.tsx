@@ -7,6 +7,7 @@ import { ExportZone, localTimes, TimeText } from '../parts/time-text.tsx';
 import type { BatchExport, RowPreview } from '../api-types.ts';
 import { listSteps } from '../api.ts';
 import { onSubmit } from '../form/inputs.tsx';
+import { ConfirmDialog } from '../parts/buttons.tsx';
 import { TryDestination, TryRows, useTrial } from '../parts/try-out.tsx';
 import { checkDraft, withIncomplete } from '../form/check-draft.ts';
 import {
@@ -142,48 +143,72 @@ function ExportForm({ description, batchExport }: Props) {
     setDraft((last) => ({ ...last, ...part }));
   };
   const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
+  const [asking, setAsking] = useState(false);
+  const hasFailed = test.result?.some(({ passed }) => !passed) ?? false;
+  const submit = onSubmit(() => (hasFailed ? setAsking(true) : run(save)));
   const verb = batchExport ? 'Save changes' : 'Create export';
   return (
-    <form ref={form} className="export-form" onSubmit={onSubmit(() => run(save))} noValidate>
-      <ProblemSummary
-        byField={errors}
-        labels={labels}
-        attempt={failure ?? (found.size > 0 ? found : null)}
-      />
-      <div className="form-sides">
-        <div>
-          <FirstFields {...parts} steps={enabledSteps} />
-          <MoreFields {...parts} />
+    <>
+      <form ref={form} className="export-form" onSubmit={submit} noValidate>
+        <ProblemSummary
+          byField={errors}
+          labels={labels}
+          attempt={failure ?? (found.size > 0 ? found : null)}
+        />
+        <div className="form-sides">
+          <div>
+            <FirstFields {...parts} steps={enabledSteps} />
+            <MoreFields {...parts} />
+          </div>
+          <Written body={bodyNow()} exportId={id} model={draft.model} rows={preview.result} />
         </div>
-        <Written body={bodyNow()} exportId={id} model={draft.model} rows={preview.result} />
-      </div>
-      <div className="trials">
-        <TryDestination
-          {...{ busy: test.busy, failure: restOf(test), steps: test.result }}
-          onTry={() => run(test)}
-        />
-        <TryRows
-          {...{ busy: preview.busy, failure: restOf(preview), rows: preview.result }}
-          onTry={() => run(preview)}
-        />
-      </div>
-      <Failure failure={restOf(save)} />
-      <div className="row end">
-        <a
-          className="button"
-          href={hrefOf(
-            batchExport
-              ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
-              : { page: 'exports' },
-          )}
+        <div className="trials">
+          <TryDestination
+            {...{ busy: test.busy, failure: restOf(test), steps: test.result }}
+            onTry={() => run(test)}
+          />
+          <TryRows
+            {...{ busy: preview.busy, failure: restOf(preview), rows: preview.result }}
+            onTry={() => run(preview)}
+          />
+        </div>
+        <Failure failure={restOf(save)} />
+        <div className="row end">
+          <a
+            className="button"
+            href={hrefOf(
+              batchExport
+                ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
+                : { page: 'exports' },
+            )}
+          >
+            Discard
+          </a>
+          <button type="submit" className="primary" aria-disabled={save.busy}>
+            {verb}
+          </button>
+        </div>
+      </form>
+      {asking && (
+        <ConfirmDialog
+          title="The test of the destination failed"
+          verb={`${verb} anyway`}
+          danger
+          action={{
+            ...save,
+            run: async () => {
+              setAsking(false);
+              run(save);
+            },
+          }}
+          onClose={() => setAsking(false)}
         >
-          Discard
-        </a>
-        <button type="submit" className="primary" aria-disabled={save.busy}>
-          {verb}
-        </button>
-      </div>
-    </form>
+          <p>
+            Its runs will fail too until that is fixed. Correct the destination first, or go on.
+          </p>
+        </ConfirmDialog>
+      )}
+    </>
   );
 }
 
