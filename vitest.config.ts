@@ -22,6 +22,9 @@ const pure = [
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
  * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
  * - `store/{statement-plans,burst-plans}.test.ts` have the plans of statements.
+ * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, keys, rejected rows and folders, and `worker/look-back.test.ts`
+ *   the look-back. `api/row-preview.test.ts` has previews,
+ *   and `security/{previews,preview-connections,query-bounds}.test.ts` have their limits.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
  * - `integration/postgres-standby.test.ts` has standbys.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `integration/postgres-{source,settle}.test.ts` sources that fail and rows that come late.
@@ -35,8 +38,11 @@ export const atNight = [
   'test/integration/store/growth.test.ts',
   'test/integration/{reader/duckdb,sources/silent-server}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
-  'test/conformance/{parquet-readers,source-maintenance,source-standby}.test.ts',
-  'test/security/{answer-weights,sandbox/limits,unread-answers}.test.ts',
+  'test/integration/pipeline/{new-bases,partitions,rejected-rows}.test.ts',
+  'test/integration/{api/transformation-lab,worker/look-back-failures}.test.ts',
+  'test/conformance/{consumers-guide,parquet-readers}.test.ts',
+  'test/conformance/source-{errors,maintenance,policies,standby}.test.ts',
+  'test/security/{answer-weights,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{clocks,crashes,embedded-start}.test.ts',
   'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',

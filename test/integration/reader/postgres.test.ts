@@ -1,9 +1,12 @@
 import { onTestFinished, test } from 'vitest';
 import { createEmptyDatabase } from '../../support/database.ts';
-import { expectEachRowOnce, modes } from '../../support/reader-stages.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
+import { expectEachRowOnce, modes } from '../../support/reader-stages.ts';
 
-test.each(Object.entries(modes))(
+const cases = Object.entries(modes);
+
+test.each(casesOf(cases.slice(0, 1), cases.slice(1)))(
   'PostgreSQL holds each row of %s once, wherever the loading process is killed',
   async (_, mode) => {
     const folder = folderOfTest();
