@@ -48,11 +48,11 @@ const readers: Readonly<Record<string, string>> = {
   'service/use-cases/statements/make-documents.ts': 'statements of our own',
   // Requests: 1 MiB.
   'service/api/hooks/idempotency.ts': 'answers of our own',
-  'service/api/hooks/spared-bytes.ts': 'compresses only',
-  'service/api/hooks/read-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
-  'service/api/lists/cursors.ts': 'cursors: part of an address',
-  'service/api/transformations/input.ts': 'a config: api/validation/json-bounds.ts',
-  'service/api/validation/json-bounds.ts': 'bodies of requests',
+  'service/api/hooks/answers.ts': 'compresses only',
+  'service/api/hooks/bodies.ts': 'bodies of requests: api/validation/hostile-json.ts',
+  'service/api/lists.ts': 'cursors: part of an address',
+  'service/api/transformations/input.ts': 'a config: api/validation/hostile-json.ts',
+  'service/api/validation/hostile-json.ts': 'bodies of requests',
   'foundation/domain/plugin.ts': 'a setting of at most 64 KiB',
   // The operator's and our own.
   'foundation/config/models-file.ts': 'a file of the operator',

@@ -30,8 +30,10 @@ const collections: Readonly<Record<string, string>> = {
   // In the API.
   'service/api/connections.ts #open': 'MAX_CONNECTIONS of the service',
   'service/api/connections.ts #perAddress': 'open connections',
-  'service/api/hooks/failed-keys.ts #buckets': 'maxRemembered addresses',
-  'service/api/hooks/failed-keys.ts #valid': 'maxRemembered keys',
+  'service/api/hooks/authentication.ts #buckets': 'maxRemembered addresses',
+  'service/api/hooks/authentication.ts #valid': 'maxRemembered keys',
+  'service/api/hooks/limits.ts #budgets': 'keys of the last hour, organizations of the last day',
+  'service/api/hooks/limits.ts #pending': 'requests in progress',
   'service/api/insights/preview-slots.ts #savings':
     'organizations that used previews in the last two minutes',
   // In a worker: numbers per organization or project that has runs.
@@ -44,7 +46,7 @@ const collections: Readonly<Record<string, string>> = {
   'rows/sources/postgres/short-reads.ts #until': 'models of the installation',
   'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
   'service/admission/reading-turns.ts #seen': 'organizations with runs in the last 10 seconds',
-  'service/use-cases/runs/slow-exports.ts #until': '1,000 exports',
+  'service/use-cases/runs/look-back.ts #until': '1,000 exports',
   'foundation/telemetry/outages.ts #states': 'dependencies of the process: two',
   'foundation/telemetry/outages.ts #held':
     'lines with different texts: a hundred, for about a second',
