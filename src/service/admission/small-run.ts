@@ -99,15 +99,27 @@ export function readThrough(
   snapshot: SourceSnapshot,
   reads: (snapshot: SourceSnapshot) => SourceSnapshot['read'],
 ): SourceSnapshot {
-  const own: Partial<SourceSnapshot> = {
-    read: reads(snapshot),
-    share: async (request, signal) => readThrough(await snapshot.share(request, signal), reads),
-  };
-  return new Proxy(snapshot, {
-    get(target, name) {
-      const value: unknown = Reflect.get(Object.hasOwn(own, name) ? own : target, name);
-      // A method finds the private fields of its own snapshot only.
-      return typeof value === 'function' ? value.bind(target) : value;
+  const deletes = snapshot.readDeletes?.bind(snapshot);
+  return {
+    ...(deletes && { readDeletes: deletes }),
+    columns: snapshot.columns,
+    get totalCount() {
+      return snapshot.totalCount;
     },
-  });
+    snapshot: snapshot.snapshot,
+    takenAt: snapshot.takenAt,
+    sequence: snapshot.sequence,
+    slices: snapshot.slices,
+    projection: snapshot.projection,
+    keyIndices: snapshot.keyIndices,
+    typeChanges: snapshot.typeChanges,
+    hasDays: snapshot.hasDays,
+    showsKeys: snapshot.showsKeys,
+    countRows: (signal) => snapshot.countRows(signal),
+    keySet: () => snapshot.keySet(),
+    readKeySet: (signal) => snapshot.readKeySet(signal),
+    share: async (request, signal) => readThrough(await snapshot.share(request, signal), reads),
+    close: () => snapshot.close(),
+    read: reads(snapshot),
+  };
 }
