@@ -47,7 +47,7 @@ export const mutants = [
     file: 'src/service/scheduling/schedule.ts',
     find: 'Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY)',
     replace: 'Math.min(until, now)',
-    test: 'test/unit/scheduling/missed-while-paused.test.ts',
+    test: 'test/property/scheduling.test.ts',
   },
   {
     name: 'claims: a run that is held is claimed',

@@ -44,21 +44,6 @@ describe('widenRange', () => {
 });
 
 describe('intervalsIn', () => {
-  const overTheChanges = [
-    '2024-05-01T09:00:00Z/2024-05-01T10:00:00Z',
-    '2024-05-01T10:00:00Z/2024-05-02T00:00:00Z',
-    '2024-05-02T00:00:00Z/2024-05-03T00:00:00Z',
-    '2024-05-03T00:00:00Z/2024-05-04T00:00:00Z',
-    '2024-05-04T00:00:00Z/2024-05-04T01:00:00Z',
-  ];
-  const whole = range('2024-05-01T09:00Z', '2024-05-04T01:00Z');
-
-  test('follows the cadences that were valid at the time', () => {
-    expect(showIntervals([...intervalsIn(on(changed), whole, 'oldest_first')])).toEqual(
-      overTheChanges,
-    );
-  });
-
   test('does not make what is not asked for', () => {
     const years = range('1970-01-01T00:00Z', '2100-01-01T00:00Z');
     const [first] = intervalsIn(on(always(utc('every 1 minutes'))), years, 'newest_first');

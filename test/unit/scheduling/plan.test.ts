@@ -1,78 +1,26 @@
 import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../src/foundation/domain/schedule.ts';
 import type { Instant } from '../../../src/foundation/domain/time.ts';
+import { tickAfter } from '../../../src/service/scheduling/boundary.ts';
 import {
   newestDue,
   nextRunAt,
   planTicks,
   supersedeEarlier,
 } from '../../../src/service/scheduling/plan.ts';
+import { previewIntervals } from '../../../src/service/scheduling/preview.ts';
 import { changeWindow, pause, unpause } from '../../../src/service/scheduling/schedule.ts';
-import { at, daily, scheduleFrom, show } from './examples.ts';
+import { at, daily, scheduleFrom, show, showIntervals, utc } from './examples.ts';
 
-/** The ticks due at `now` as `start/end fate`. */
-function due(schedule: Schedule, now: string, limit = 1000): string[] {
-  return planTicks(schedule, at(now), limit).ticks.map(
-    ({ interval, fate }) => `${clock(interval.start)}/${clock(interval.end)} ${fate}`,
-  );
-}
-
-function clock(instant: Instant): string {
-  return show(instant).slice(11, 16);
+function intervalsDue(schedule: Schedule, now: string): string[] {
+  return showIntervals(planTicks(schedule, at(now), 1000).ticks.map((tick) => tick.interval));
 }
 
 function shown(instant: Instant | null): string | null {
   return instant === null ? null : show(instant);
 }
 
-describe('the first tick', () => {
-  test('is the next boundary, and its run covers its whole interval', () => {
-    const schedule = scheduleFrom('2024-05-01T10:59:59Z');
-    expect(due(schedule, '2024-05-01T10:59:59.999Z')).toEqual([]);
-    expect(due(schedule, '2024-05-01T11:00Z')).toEqual(['10:00/11:00 ran']);
-  });
-
-  test('is the boundary after this one for an export created on a boundary', () => {
-    const schedule = scheduleFrom('2024-05-01T10:00Z');
-    expect(due(schedule, '2024-05-01T10:30Z')).toEqual([]);
-    expect(due(schedule, '2024-05-01T11:00Z')).toEqual(['10:00/11:00 ran']);
-  });
-});
-
-describe('the window', () => {
-  test('changed to begin in the past fires nothing for the past', () => {
-    const created = scheduleFrom('2024-05-01T08:30Z', { startAt: at('2024-06-01T00:00Z') });
-    const planned = planTicks(created, at('2024-05-01T10:00Z'), 10).schedule;
-    const opened = changeWindow(
-      planned,
-      { startAt: at('2024-01-01T00:00Z') },
-      at('2024-05-01T10:30Z'),
-    );
-    expect(due(opened, '2024-05-01T11:00Z')).toEqual(['10:00/11:00 ran']);
-  });
-
-  test('changed while nothing planned leaves overdue ticks as they were', () => {
-    const created = scheduleFrom('2024-05-01T08:30Z');
-    const closed = changeWindow(
-      created,
-      { endAt: at('2024-05-01T08:45Z') },
-      at('2024-05-01T10:30Z'),
-    );
-    expect(due(closed, '2024-05-01T12:00Z')).toEqual([
-      '08:00/09:00 ran',
-      '09:00/10:00 ran',
-      '10:00/11:00 outside_window',
-      '11:00/12:00 outside_window',
-    ]);
-  });
-});
-
 describe('pausing', () => {
-  test('exactly on a tick leaves that tick to run', () => {
-    const paused = pause(scheduleFrom('2024-05-01T08:30Z'), at('2024-05-01T09:00Z'));
-    expect(due(paused, '2024-05-01T10:00Z')).toEqual(['08:00/09:00 ran', '09:00/10:00 paused']);
-  });
-
   test('for a thousand changes of the window keeps the state small', () => {
     let schedule = pause(scheduleFrom('2024-05-01T08:30Z'), at('2024-05-01T08:31Z'));
     for (let second = 0; second < 1000; second += 1) {
@@ -146,5 +94,43 @@ describe('of an export that has no past', () => {
   test('a year of ticks has one newest', () => {
     const schedule = scheduleFrom('2023-05-01T10:30Z');
     expect(shown(newestDue(schedule, at('2024-05-01T10:59Z')))).toBe(show(at('2024-05-01T10:00Z')));
+  });
+});
+
+describe('a bound that new zone data moved', () => {
+  test('is still where the next cadence begins', () => {
+    // 09:17 is no boundary of `hour`: as if the zone data of the day had put it there.
+    const seam = at('2024-05-01T09:17Z');
+    const cadences = [
+      { since: null, cadence: utc('hour') },
+      { since: seam, cadence: daily('UTC') },
+    ] as const;
+    expect(show(tickAfter(cadences, at('2024-05-01T09:00Z')))).toBe('2024-05-01T09:17:00Z');
+    expect(show(tickAfter(cadences, seam))).toBe('2024-05-02T00:00:00Z');
+  });
+
+  test('is the end of the interval that was open when the data changed', () => {
+    const stored = {
+      ...scheduleFrom('2024-05-01T08:30Z'),
+      openIntervalStart: at('2024-05-01T07:17Z'),
+    };
+    expect(intervalsDue(stored, '2024-05-01T09:00Z')).toEqual([
+      '2024-05-01T07:17:00Z/2024-05-01T09:00:00Z',
+    ]);
+  });
+});
+
+describe('previewIntervals', () => {
+  test('shows local bounds and the true length over a change of clock', () => {
+    const schedule = scheduleFrom('2024-03-09T12:00Z', { cadence: daily('America/New_York') });
+    expect(
+      previewIntervals(schedule, at('2024-03-09T12:00Z'), 3).map(
+        ({ localStart, localEnd, hours }) => `${localStart}/${localEnd} ${hours}`,
+      ),
+    ).toEqual([
+      '2024-03-09T00:00:00-05:00/2024-03-10T00:00:00-05:00 24',
+      '2024-03-10T00:00:00-05:00/2024-03-11T00:00:00-04:00 23',
+      '2024-03-11T00:00:00-04:00/2024-03-12T00:00:00-04:00 24',
+    ]);
   });
 });
