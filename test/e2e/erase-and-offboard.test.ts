@@ -6,6 +6,7 @@ import {
   hour,
   insertEvents,
   readRuns,
+  slowDown,
   untilEnded,
 } from '../support/exported-events.ts';
 import { hourRuns } from '../support/hour-runs.ts';
@@ -290,11 +291,7 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
   await untilEnded(installation, done);
   const files = (await s3.objects(bucket)).map(({ key: at }) => at).sort();
 
-  await s3.faults.add({
-    match: { operation: 'UploadPart' },
-    times: 1_000,
-    effect: { delayMs: 2_500 },
-  });
+  await slowDown(installation, 'UploadPart', 2_500);
   await insertEvents(pool, { team: projectIds[0], rows: 20_000, rowBytes: 2_000 });
   const busy = await createS3Export(installation);
   await backfill(installation, busy);

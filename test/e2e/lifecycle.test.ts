@@ -6,6 +6,7 @@ import {
   insertEvents,
   readRuns,
   retireExports,
+  slowDown,
   untilEnded,
 } from '../support/exported-events.ts';
 import {
@@ -47,13 +48,9 @@ async function startWorkers(count: number): Promise<readonly TestProcess[]> {
 
 /** An export whose upload takes many seconds, and the worker that is in the middle of it. */
 async function untilMidUpload(): Promise<{ exportId: string; holder: TestProcess }> {
-  const { processes, s3 } = installation;
+  const { processes } = installation;
   const exportId = await createS3Export(installation);
-  await s3.faults.add({
-    match: { operation: 'UploadPart' },
-    times: Number.POSITIVE_INFINITY,
-    effect: { delayMs: 1_500 },
-  });
+  await slowDown(installation, 'UploadPart', 1_500);
   await backfill(installation, exportId);
   await until(async () => (await countParts(installation, exportId)) >= 1, {
     message: 'a part has arrived',
@@ -135,11 +132,7 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
         const range = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
         await insertEvents(pool, { team: tenant.projectIds[0], rows: 6_000, ...range });
         const exportId = await createS3Export(installation);
-        await installation.s3.faults.add({
-          match: { operation: 'PutObject' },
-          times: Number.POSITIVE_INFINITY,
-          effect: { delayMs: 400 },
-        });
+        await slowDown(installation, 'PutObject', 400);
         await backfill(installation, exportId, range, { concurrency: 4 });
         for (const worker of old) {
           await installation.startWorker();

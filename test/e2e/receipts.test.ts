@@ -14,6 +14,7 @@ import {
   quiet,
   readRuns,
   type S3ExportChanges,
+  slowDown,
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, startInstallation } from '../support/installation.ts';
@@ -219,10 +220,7 @@ atNight(
       other,
       added.projectIds[0],
     ]);
-    await installation.s3.faults.add({
-      match: { operation: 'ListObjectsV2' },
-      ...{ times: Number.POSITIVE_INFINITY, effect: { delayMs: 600_000 } },
-    });
+    await slowDown(installation, 'ListObjectsV2', 600_000);
     const found = await stateNow(slow);
     expect(found).toMatchObject({ state: 'not_listed', at: null });
     expect(found.reason).toMatch(/took too long|destination/);

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import { canaryOf } from './canaries.ts';
 import { bucket, type Installation, region } from './installation.ts';
+import type { OperationName } from './s3-server/operations.ts';
 import { until } from './until.ts';
 
 /** A fixed hour of the past: no test depends on the time of day. */
@@ -158,6 +159,10 @@ export async function untilEnded(
     },
   );
 }
+
+/** From now on the store takes so long for each request of this kind. */
+export const slowDown = ({ s3 }: Installation, operation: OperationName, delayMs: number) =>
+  s3.faults.add({ match: { operation }, times: Number.POSITIVE_INFINITY, effect: { delayMs } });
 
 /** Parts of an export's files that are stored at the destination. */
 export async function countParts({ s3 }: Installation, exportId: string): Promise<number> {

@@ -9,6 +9,7 @@ import {
   insertLoudAndQuiet,
   quiet,
   retireExports,
+  slowDown,
   threeParts,
   untilEnded,
 } from '../../support/exported-events.ts';
@@ -294,11 +295,7 @@ test('a worker that ends while the process of a run starts: the process ends too
 
 test('SIGTERM while the process of a run works: the run is handed back, exit 0', async () => {
   const exportId = await deadlyRun({ start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' });
-  await installation.s3.faults.add({
-    match: { operation: 'UploadPart' },
-    times: Number.POSITIVE_INFINITY,
-    effect: { delayMs: 2_000 },
-  });
+  await slowDown(installation, 'UploadPart', 2_000);
   const worker = await installation.startWorker();
   const child = await childOf(worker);
   await until(async () => (await installation.s3.uploads(bucket)).length > 0, {

@@ -7,6 +7,7 @@ import {
   createS3Export,
   insertEvents,
   retireExports,
+  slowDown,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -80,11 +81,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
         const later = { start: '2024-03-03T00:00:00Z', end: '2024-03-03T01:00:00Z' };
         await insertEvents(installation.pool, { team, rows: 4_000, rowBytes: 8_000, ...later });
         const exportId = await createS3Export(installation, { name: 'over a restart' });
-        await s3.faults.add({
-          match: { operation: 'UploadPart' },
-          times: Number.POSITIVE_INFINITY,
-          effect: { delayMs: 700 },
-        });
+        await slowDown(installation, 'UploadPart', 700);
         await backfill(installation, exportId, later);
         await until(async () => (await countParts(installation, exportId)) >= 1);
         await pooler.kill();

@@ -6,6 +6,7 @@ import {
   insertEvents,
   projectPath,
   retireExports,
+  slowDown,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -56,11 +57,7 @@ test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
   async (mode) => {
     const { client, s3 } = installation;
     const exportId = await createS3Export(installation, { name: `over a ${mode} restart` });
-    await s3.faults.add({
-      match: { operation: 'UploadPart' },
-      times: Number.POSITIVE_INFINITY,
-      effect: { delayMs: 700 },
-    });
+    await slowDown(installation, 'UploadPart', 700);
     await backfill(installation, exportId);
     await until(async () => (await countParts(installation, exportId)) >= 1);
     const loudLines = openLoudLines(installation);

@@ -7,6 +7,7 @@ import {
   projectPath,
   readRuns,
   retireExports,
+  slowDown,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -165,11 +166,7 @@ describe('failover', () => {
       });
       const { redis, s3, tenant, pool } = installation;
       await insertEvents(pool, { team: tenant.projectIds[0], rows, ...day });
-      await s3.faults.add({
-        match: { operation: 'PutObject' },
-        times: Number.POSITIVE_INFINITY,
-        effect: { delayMs: 300 },
-      });
+      await slowDown(installation, 'PutObject', 300);
       const exportId = await createS3Export(installation);
       await backfill(installation, exportId, day, { concurrency: 6 });
       const old = new Redis(redis?.url ?? '');
