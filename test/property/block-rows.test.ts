@@ -6,7 +6,6 @@ import { BlockColumns, BlockRow } from '../../src/rows/transforms/block-row.ts';
 import { BlockWriter } from '../../src/rows/transforms/transform-rows.ts';
 import { Chain } from '../../src/rows/transforms/chain.ts';
 import { chainColumnsOf } from '../../src/rows/transforms/column-values.ts';
-import { findTransform } from '../../src/rows/transforms/index.ts';
 import {
   type Edit,
   type Json,
@@ -18,9 +17,9 @@ import {
   trustJson,
 } from '../../src/rows/transforms/json.ts';
 import { JsonbObject } from '../../src/rows/transforms/jsonb-object.ts';
-import { compileStep } from '../../src/rows/transforms/step.ts';
 import { RowTransformer } from '../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../support/row-blocks.ts';
+import { stepOfPlugin } from '../support/transforms/rows.ts';
 
 /** Names as they come, and those that trip programs up; values with their text as PostgreSQL prints it. */
 const name = fc.oneof(
@@ -163,11 +162,7 @@ const configs: readonly (readonly [number, Readonly<Record<string, string>>])[] 
   [18, { max_length: '3' }],
   [1, { properties: 'a', column: 'note' }],
 ];
-const step = fc.constantFrom(...configs).map(([id, config]) => {
-  const transform = findTransform(id);
-  if (!transform) throw new Error(`there is no plugin ${id}`);
-  return compileStep({ id, name: null, config }, transform);
-});
+const step = fc.constantFrom(...configs).map(([id, config]) => stepOfPlugin(id, config, id));
 const time = fc.oneof(fc.constant('infinity'), fc.constant(1_700_000_000_000_000n));
 const row = fc.tuple(
   fc.uuid(),

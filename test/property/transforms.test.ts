@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { transforms } from '../../src/rows/transforms/index.ts';
 import { type JsonText, mapScalars, textOf, trustJson } from '../../src/rows/transforms/json.ts';
 import { RowError } from '../../src/rows/transforms/effort.ts';
 import type { Step } from '../../src/rows/transforms/step.ts';
@@ -60,11 +59,6 @@ const row: fc.Arbitrary<Row> = fc
     ]),
   );
 
-const plugin = (id: number) => {
-  const found = transforms.find((transform) => transform.id === id);
-  if (!found) throw new Error(`There is no plugin ${id}.`);
-  return found;
-};
 const configs: readonly (readonly [number, Readonly<Record<string, string>>])[] = [
   [1, { properties: 'a, a.b' }],
   [1, { properties: 'distinct_id', column: '*', on_error: 'reject' }],
@@ -85,7 +79,7 @@ const configs: readonly (readonly [number, Readonly<Record<string, string>>])[] 
   [1, { properties: 'uuid', column: '*' }],
 ];
 const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.constantFrom(...configs).map(([id, config]) => stepOfPlugin(plugin(id), config, id)),
+  fc.constantFrom(...configs).map(([id, config]) => stepOfPlugin(id, config, id)),
   fc.constantFrom('keep', 'reject').map((onError) =>
     stepOf(
       (given) => {
@@ -179,7 +173,7 @@ describe('what a step does not change', () => {
     fc.assert(
       fc.property(objectText, jsonText, (properties, kept) => {
         const given = makeRow([['properties', trustJson(`{"kept": ${kept}, "x": ${properties}}`)]]);
-        const result = chainFor(given, [stepOfPlugin(plugin(1), { properties: 'x' })]).apply(given);
+        const result = chainFor(given, [stepOfPlugin(1, { properties: 'x' })]).apply(given);
         expect(describeResult(result)).toBe(`{"properties": {"kept": ${kept}}}`);
       }),
     );
@@ -213,7 +207,7 @@ describe('against JavaScript’s own objects', () => {
       fc.property(objectText, (text) => {
         const given = makeRow([['properties', trustJson(text)]]);
         const apply = (id: number, config: Readonly<Record<string, string>>) => {
-          const result = chainFor(given, [stepOfPlugin(plugin(id), config)]).apply(given);
+          const result = chainFor(given, [stepOfPlugin(id, config)]).apply(given);
           const value = result.kind === 'kept' ? result.row.get('properties') : undefined;
           return entriesOf(textOf(value ?? trustJson('{}')));
         };

@@ -1,5 +1,6 @@
 import { Chain, type Outcome, type Pause } from '../../../src/rows/transforms/chain.ts';
 import type { ChainColumns } from '../../../src/rows/transforms/chain-step.ts';
+import { transforms } from '../../../src/rows/transforms/index.ts';
 import {
   type Json,
   JsonObject,
@@ -50,11 +51,20 @@ export function stepOf(apply: Apply, given: Partial<RowStep> = {}): RowStep {
   return { kind: 'row', id: 1, name: 'Test', apply, onError: 'keep', maxErrorShare: 1, ...given };
 }
 
+/** The plugin of the registry with this name or id. */
+export function transformOf(named: string | number): Transform {
+  const found = transforms.find(({ id, name }) => id === named || name === named);
+  if (!found) throw new Error(`There is no plugin ${named}.`);
+  return found;
+}
+
+/** @param plugin or its name or id */
 export function stepOfPlugin(
-  transform: Transform,
+  plugin: Transform | string | number,
   config: Readonly<Record<string, string>>,
   id = 1,
 ): RowStep {
+  const transform = typeof plugin === 'object' ? plugin : transformOf(plugin);
   return compileStep({ id, name: null, config }, transform);
 }
 

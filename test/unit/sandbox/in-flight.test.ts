@@ -7,10 +7,9 @@ import {
   blockByBlock,
   withBlocksInFlight,
 } from '../../../src/rows/transforms/block-transformer.ts';
-import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { jsonNull, textOf } from '../../../src/rows/transforms/json.ts';
 import { defineOwnStep, withOpenSteps } from '../../../src/rows/transforms/own-steps.ts';
-import { type BatchStep, compileStep, type RowStep } from '../../../src/rows/transforms/step.ts';
+import type { BatchStep, RowStep } from '../../../src/rows/transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import {
@@ -21,6 +20,7 @@ import {
   withPlugin,
   applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
+import { stepOfPlugin } from '../../support/transforms/rows.ts';
 
 const columns = columnsOf({
   uuid: 'uuid',
@@ -38,15 +38,10 @@ const shape: RowsShape = {
 };
 const own = (id: number, source: string) =>
   defineOwnStep(ownSteps, { id, name: 'Mine', source, config: {}, secrets: [] });
-const builtIn = (id: number, plugin: number, config: Readonly<Record<string, string>>) => {
-  const transform = findTransform(plugin);
-  if (!transform) throw new Error(`there is no plugin ${plugin}`);
-  return compileStep({ id, name: null, config }, transform);
-};
 
 /** The blocks in which all rows are dropped reach the last step before those that go to a process. */
 const chain = [
-  builtIn(1, 2, { events: 'dropped', mode: 'drop' }),
+  stepOfPlugin(2, { events: 'dropped', mode: 'drop' }, 1),
   own(
     2,
     `export function processEvent(e) {
@@ -57,7 +52,7 @@ const chain = [
       return e;
     }`,
   ),
-  builtIn(3, 9, { types: '{"n": "boolean"}' }),
+  stepOfPlugin(9, { types: '{"n": "boolean"}' }, 3),
   own(4, 'export function processEvent(e) { e.properties.last = e.event.length; return e; }'),
 ];
 

@@ -1,13 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { withDefaults } from '../../../src/foundation/domain/plugin.ts';
 import type { Problem } from '../../../src/foundation/domain/problem.ts';
-import { transforms } from '../../../src/rows/transforms/index.ts';
-import { compileStep } from '../../../src/rows/transforms/step.ts';
 import { InvalidSettings } from '../../../src/rows/transforms/transform.ts';
+import { stepOfPlugin, transformOf } from '../../support/transforms/rows.ts';
 
 function compile(name: string, config: Readonly<Record<string, string>>) {
-  const transform = transforms.find((candidate) => candidate.name === name);
-  if (!transform) throw new Error(`There is no plugin ${name}.`);
+  const transform = transformOf(name);
   return transform.compile(withDefaults(transform.configSchema, config));
 }
 
@@ -70,10 +68,8 @@ describe('a setting that its plugin cannot use is refused by name, with what to 
   });
 
   test.each(['2', 'x', '-0.1'])('max_error_share %s', (share) => {
-    const [transform] = transforms;
-    if (!transform) throw new Error('The registry is empty.');
     const config = { properties: 'a', max_error_share: share };
-    expect(problemOf(() => compileStep({ id: 1, name: null, config }, transform))).toMatchObject({
+    expect(problemOf(() => stepOfPlugin('Drop properties', config))).toMatchObject({
       attr: 'max_error_share',
       detail: 'Write a number from 0 to 1.',
     });
@@ -95,19 +91,15 @@ test.each([
   ['Truncate values', { max_length: 'x', properties: '["' }, ['max_length', 'properties']],
   ['Parse URLs', { properties: ',', parameters: '["' }, ['parameters', 'properties']],
 ])('all settings that their plugin cannot use are named at once: %s %j', (name, config, keys) => {
-  const transform = transforms.find((candidate) => candidate.name === name);
-  if (!transform) throw new Error(`There is no plugin ${name}.`);
-  const given = { id: 1, name: null, config: config as Readonly<Record<string, string>> };
-  expect(problemsOf(() => compileStep(given, transform)).map(({ attr }) => attr)).toEqual(
+  const given = config as Readonly<Record<string, string>>;
+  expect(problemsOf(() => stepOfPlugin(name, given)).map(({ attr }) => attr)).toEqual(
     expect.arrayContaining(keys),
   );
 });
 
 describe('a step', () => {
   const step = (name: string, config: Readonly<Record<string, string>>) => {
-    const transform = transforms.find((candidate) => candidate.name === name);
-    if (!transform) throw new Error(`There is no plugin ${name}.`);
-    return compileStep({ id: 7, name: null, config }, transform);
+    return stepOfPlugin(name, config, 7);
   };
 
   test('keeps rows with errors by default, however many', () => {
