@@ -1,5 +1,4 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { runCli } from '../support/cli.ts';
@@ -11,6 +10,7 @@ import {
   projectPath,
   untilEnded,
 } from '../support/exported-events.ts';
+import { listen } from '../support/free-port.ts';
 import { atNight } from '../support/nightly.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { createTenant } from '../support/tenants.ts';
@@ -133,8 +133,7 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
 describe('an operator', () => {
   test('sees each result when it is known, and a bucket that never answers costs only its own line', async () => {
     const silent = createServer(() => {});
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
-    const { port } = silent.address() as AddressInfo;
+    const port = await listen(silent);
     await createS3Export(installation, {
       name: 'silent',
       config: { endpoint_url: `http://127.0.0.1:${port}` },

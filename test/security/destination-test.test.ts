@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
@@ -6,6 +6,7 @@ import { destinationContextOf } from '../../src/main/connectors.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { until } from '../support/until.ts';
+import { listenInTest } from '../support/use-stage.ts';
 
 let open: ApiUnderTest;
 let closed: ApiUnderTest;
@@ -25,20 +26,9 @@ afterAll(async () => {
   await closed?.stop();
 });
 
-function portOf(server: Pick<Server, 'address'>): number {
-  const bound = server.address();
-  return typeof bound === 'object' && bound !== null ? bound.port : 0;
-}
-
 /** A port whose connections are never answered. */
-async function silentPort(): Promise<number> {
-  const server = createTcpServer((socket) => {
-    closers.push(() => socket.destroy());
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => server.close());
-  return portOf(server);
-}
+const silentPort = () =>
+  listenInTest(createTcpServer((socket) => void closers.push(() => socket.destroy())));
 
 /** Asks again after a 503, as clients do: on a busy machine a connection may not open within the five seconds that the API waits. */
 const post = (api: ApiUnderTest, path: string, body?: unknown) =>
@@ -84,9 +74,8 @@ test('shows no words of the SDK if an answer cannot be read', async () => {
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/xml' }).end('<List><broken');
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => server.close());
-  const steps = JSON.stringify(await stepsOf(open, `http://127.0.0.1:${portOf(server)}`));
+  const port = await listenInTest(server);
+  const steps = JSON.stringify(await stepsOf(open, `http://127.0.0.1:${port}`));
   expect(steps).toContain('HTTP 200, but the answer to ListObjectsV2 is not XML');
   expect(steps).not.toMatch(/Deserialization|\$response|\{error\}|SDK|hidden field|at Object/i);
 });

@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Destination, DestinationContext } from '../../src/rows/destinations/destination.ts';
-import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { readManifestAt } from '../../src/rows/pipeline/manifest.ts';
 import type { Receipt } from '../../src/state/store/intervals/receipts.ts';
 import { verifyFiles } from '../../src/service/verify/verify-files.ts';
-import { options, recordingJournal } from '../conformance/destination-suite.ts';
+import { errorOf, options, recordingJournal } from '../conformance/destination-suite.ts';
 import {
   type Answer,
   destinationAt,
@@ -39,15 +38,6 @@ async function open(
   return { store, destination };
 }
 
-async function failureOf(call: Promise<unknown>): Promise<SluiceError> {
-  const error = await call.then(
-    () => null,
-    (caught: unknown) => caught,
-  );
-  if (error instanceof SluiceError) return error;
-  throw new Error(`not refused: ${String(error)}`);
-}
-
 async function drain(list: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
   for await (const _ of list);
 }
@@ -70,7 +60,7 @@ describe('an answer', () => {
     const { store, destination } = await open((_, response) =>
       sendEndlessly(response, '<?xml version="1.0"?><Result>', endless),
     );
-    const error = await failureOf(call(destination));
+    const error = await errorOf(call(destination));
     expect(error.code).toBe('destination.invalid_answer');
     expect(error.message).toContain(`the answer to ${operation} is longer than 1 MiB`);
     await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
@@ -82,7 +72,7 @@ describe('an answer', () => {
       const content = `<UploadId>${'ä'.repeat(513)}</UploadId>`;
       sendXml(response, 'InitiateMultipartUploadResult', content);
     });
-    const error = await failureOf(destination.createFile(options('a'), journal));
+    const error = await errorOf(destination.createFile(options('a'), journal));
     expect(error.code).toBe('destination.invalid_answer');
     expect(error.message).toContain('the upload id is longer than 1024 bytes');
   });
@@ -91,7 +81,7 @@ describe('an answer', () => {
     const { store, destination } = await open((_, response) => {
       response.writeHead(200, { etag: `"${'x'.repeat(1_025)}"` }).end();
     });
-    const error = await failureOf(destination.statFile('a'));
+    const error = await errorOf(destination.statFile('a'));
     expect(error.code).toBe('destination.invalid_answer');
     expect(error.message).toContain('ETag');
     await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
@@ -108,7 +98,7 @@ describe('an answer', () => {
             `<Error>${name === 'Code' ? words.slice('<Code>A</Code>'.length) : words}</Error>`,
           );
         });
-        const error = await failureOf(destination.createFile(options('a'), journal));
+        const error = await errorOf(destination.createFile(options('a'), journal));
         expect(error.code).toMatch(/^destination\./);
         // PostgreSQL refuses half a character in JSON.
         expect(error.detail).toBe(Buffer.from(error.detail ?? '').toString());
@@ -121,7 +111,7 @@ describe('an answer', () => {
     const { destination } = await open((_, response) => {
       response.writeHead(200).end(`<ListBucketResult>${'&'.repeat(1_000)}</ListBucketResult>`);
     });
-    const error = await failureOf(drain(destination.listFiles('')));
+    const error = await errorOf(drain(destination.listFiles('')));
     expect(error.code).toBe('destination.unavailable');
     expect(error.message).toContain('the answer to ListObjectsV2 is not XML');
   });
@@ -129,9 +119,7 @@ describe('an answer', () => {
   it('without an end that is an error is cut off too', async () => {
     const fails: Answer = (_, response) => sendEndlessly(response, '<Error>', endless, 500);
     const { store, destination } = await open(fails);
-    expect((await failureOf(drain(destination.listFiles('')))).code).toBe(
-      'destination.unavailable',
-    );
+    expect((await errorOf(drain(destination.listFiles('')))).code).toBe('destination.unavailable');
     await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
@@ -140,7 +128,7 @@ describe('an answer', () => {
     const { store, destination } = await open((_, response) =>
       sendEndlessly(response, '{', endless),
     );
-    const error = await failureOf(readManifestAt(destination, 'a_manifest.json'));
+    const error = await errorOf(readManifestAt(destination, 'a_manifest.json'));
     expect(error.code).toBe('destination.invalid_answer');
     expect(error.message).toContain('the answer to GetObject is longer than 16 MiB');
     await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
@@ -197,7 +185,7 @@ describe('informational answers', () => {
 
   it('are ten at most', async () => {
     const { destination } = await open(withInformation(11));
-    const error = await failureOf(drain(destination.listFiles('')));
+    const error = await errorOf(drain(destination.listFiles('')));
     expect(error.code).toBe('destination.invalid_answer');
     expect(error.message).toContain('more than 10 informational answers to ListObjectsV2');
   });
@@ -227,7 +215,7 @@ describe('a list without an end', () => {
       'ListMultipartUploadsResult',
     );
     const { store, destination } = await open(answer);
-    const error = await failureOf(drain(destination.listUploads('')));
+    const error = await errorOf(drain(destination.listUploads('')));
     expect(error.code).toBe('destination.invalid_answer');
     expect(store.requests).toHaveLength(2);
   });
@@ -240,7 +228,7 @@ describe('a list without an end', () => {
       const content = `<IsTruncated>true</IsTruncated><NextKeyMarker>${key}</NextKeyMarker>`;
       sendXml(response, 'ListMultipartUploadsResult', content);
     });
-    await failureOf(drain(destination.listUploads('', stop.signal)));
+    await errorOf(drain(destination.listUploads('', stop.signal)));
     expect(store.requests).toHaveLength(5);
   });
 
@@ -250,7 +238,7 @@ describe('a list without an end', () => {
       'ListBucketResult',
     );
     const { store, destination } = await open(answer);
-    const error = await failureOf(drain(destination.listFiles('')));
+    const error = await errorOf(drain(destination.listFiles('')));
     expect(error.code).toBe('destination.invalid_answer');
     expect(store.requests).toHaveLength(4);
   });
@@ -272,7 +260,7 @@ describe('a store that never answers', () => {
   it.each(calls)('does not keep %s after its signal', async (_, call) => {
     const { store, destination } = await open(() => {});
     const stop = new AbortController();
-    const failing = failureOf(call(destination, stop.signal));
+    const failing = errorOf(call(destination, stop.signal));
     await until(() => store.requests.length > 0, { message: () => 'it asks' });
     stop.abort();
     await failing;
@@ -287,13 +275,13 @@ describe('a slow drip', () => {
 
   it.each(xmlCalls)('does not hold %s', async (_, call) => {
     const { destination } = await open(dripping, limits);
-    expect((await failureOf(call(destination))).code).toBe('destination.stalled');
+    expect((await errorOf(call(destination))).code).toBe('destination.stalled');
   });
 
   it('does not hold the reader of a file', async () => {
     const { destination } = await open(dripping, limits);
     const found = await destination.readFile('a');
-    expect((await failureOf(drain(found?.body ?? []))).code).toBe('destination.stalled');
+    expect((await errorOf(drain(found?.body ?? []))).code).toBe('destination.stalled');
   });
 
   it('does not hold a part that the store takes slowly', async () => {
@@ -316,7 +304,7 @@ describe('a slow drip', () => {
     );
     const writer = await destination.createFile(options('a'), journal);
     await writer.write(Buffer.alloc(partBytes));
-    expect((await failureOf(writer.flush())).code).toBe('destination.stalled');
+    expect((await errorOf(writer.flush())).code).toBe('destination.stalled');
     await writer.abort();
   });
 

@@ -10,6 +10,7 @@ import {
   type PostgresSourceOptions,
   planModels,
 } from '../../src/rows/sources/index.ts';
+import { errorOf } from '../conformance/destination-suite.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { atNight, isNightly } from '../support/nightly.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
@@ -70,24 +71,13 @@ async function run(team: number, dslQuery: string, options: Partial<PostgresSour
   }
 }
 
-const failureOf = (work: Promise<unknown>): Promise<SluiceError> =>
-  work.then(
-    () => {
-      throw new Error('it did not fail');
-    },
-    (error) => {
-      if (!(error instanceof SluiceError)) throw error;
-      return error;
-    },
-  );
-
 describe('a guard', () => {
   test('lets a row through at its limit and fails one byte above, for good', async () => {
     const query = `SELECT strpos(elements_chain, distinct_id) AS x FROM events`;
     await insert(1, { elements_chain: 'a'.repeat(97_656), distinct_id: 'b' });
     expect(await run(1, query)).toMatchObject({ rows: 1, types: ['integer'] });
     await insert(1, { elements_chain: 'a'.repeat(97_657), distinct_id: 'b' });
-    const error = await failureOf(run(1, query));
+    const error = await errorOf(run(1, query));
     expect(error.code).toBe('query.invalid');
     expect(error.spec.retryable).toBe(false);
     expect(error.detail).toBe(
@@ -115,7 +105,7 @@ describe('a guard', () => {
 
   test('stops numbers that are short to write and long to divide', async () => {
     await insert(4, { event: '1e131071', distinct_id: '7e65000' });
-    const error = await failureOf(
+    const error = await errorOf(
       run(4, `SELECT div(event::numeric, distinct_id::numeric) AS x FROM events`),
     );
     expect(error.code).toBe('query.invalid');
@@ -133,7 +123,7 @@ describe('what a query does to the server is its own fault', () => {
     ],
   ])('%s', async (_, query) => {
     await insert(5, { event: 'a' });
-    const error = await failureOf(run(5, query));
+    const error = await errorOf(run(5, query));
     expect(error.code).toBe('query.invalid');
     expect(error.spec.retryable).toBe(false);
   });
@@ -149,7 +139,7 @@ describe('what a query does to the server is its own fault', () => {
     ['SELECT elements_chain::int AS n FROM events', 'value "99999999999" is out of range'],
   ])('a value that it fails on is named: %s', async (query, text) => {
     await insert(5, { event: 'a', distinct_id: "x'", elements_chain: '99999999999', properties });
-    const error = await failureOf(run(5, query));
+    const error = await errorOf(run(5, query));
     expect(error.code).toBe('query.invalid');
     expect(error.detail).toContain(text);
   });
@@ -157,7 +147,7 @@ describe('what a query does to the server is its own fault', () => {
   test('but a relation that is gone is not', async () => {
     await database.pool.query('ALTER TABLE events RENAME TO elsewhere');
     try {
-      const error = await failureOf(run(5, 'SELECT event FROM events'));
+      const error = await errorOf(run(5, 'SELECT event FROM events'));
       expect(error.code).toBe('source.relation_missing');
     } finally {
       await database.pool.query('ALTER TABLE elsewhere RENAME TO events');
@@ -174,7 +164,7 @@ describe('a row that is larger than the reader takes', () => {
     ['that the query does not select', 'SELECT event FROM events'],
   ])('fails for good and is named by its key %s', async (_, query) => {
     await insert(6, { event: 'a'.repeat(2 ** 20) });
-    const error = await failureOf(run(6, query, limit));
+    const error = await errorOf(run(6, query, limit));
     expect(error.code).toBe('source.row_too_large');
     expect(error.spec).toMatchObject({ fault: 'customer', retryable: false });
     expect(error.detail).toBe(`the row with uuid ${key} has more than 1 MiB`);
@@ -193,7 +183,7 @@ describe('a row that is larger than the reader takes', () => {
     const watch = setInterval(() => {
       most = Math.max(most, process.memoryUsage().rss);
     }, 5);
-    const error = await failureOf(run(7, 'SELECT event FROM events')).finally(() =>
+    const error = await errorOf(run(7, 'SELECT event FROM events')).finally(() =>
       clearInterval(watch),
     );
     await database.pool.query('DELETE FROM events WHERE team_id = 7');

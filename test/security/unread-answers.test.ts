@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Connections, usualConnections } from '../../src/service/api/connections.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { findFreePort } from '../support/free-port.ts';
+import { findFreePort, listen } from '../support/free-port.ts';
 import { casesOf } from '../support/nightly.ts';
 import { startBundled, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
@@ -126,8 +126,7 @@ test('requests after those that are too many in a pipeline are not parsed', asyn
     connections.enter(request, answer, () => answer.end('answered'));
   });
   try {
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
+    const port = await listen(server);
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => {}).resume();
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000));

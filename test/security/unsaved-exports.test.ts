@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../src/main/connectors.ts';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
+import { listen, stopServer } from '../support/free-port.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 import { useStage } from '../support/use-stage.ts';
@@ -20,21 +20,17 @@ let other: string;
 const calls: { readonly host: string; readonly key: string | undefined }[] = [];
 /** While it is set, calls are not answered. */
 let held: IncomingMessage[] | null = null;
-const closers: (() => void)[] = [];
+const closers: (() => Promise<void>)[] = [];
 
-async function listen(): Promise<string> {
+async function openStore(): Promise<string> {
   const server = createServer((request, response) => {
     const [, key] = /Credential=([^/]+)/.exec(request.headers.authorization ?? '') ?? [];
     calls.push({ host: String(request.headers.host), key });
     if (held) held.push(request);
     else response.writeHead(403).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  closers.push(() => stopServer(server));
+  return `http://127.0.0.1:${await listen(server)}`;
 }
 
 const api = useStage(() => {
@@ -44,11 +40,9 @@ const api = useStage(() => {
 beforeAll(async () => {
   exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
-  [store, other] = await Promise.all([listen(), listen()]);
+  [store, other] = await Promise.all([openStore(), openStore()]);
 });
-afterAll(async () => {
-  for (const close of closers) close();
-});
+afterAll(() => Promise.all(closers.map((close) => close())));
 
 async function create(): Promise<string> {
   const destination = s3({ endpoint_url: store });

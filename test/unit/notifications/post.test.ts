@@ -1,10 +1,10 @@
-import { once } from 'node:events';
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { answerOf, post } from '../../../src/service/notifications/post.ts';
 import { signatureHeaders } from '../../../src/service/notifications/sender.ts';
+import { listenInTest } from '../../support/use-stage.ts';
 
 test('informational answers without end are cut off after ten, long before the time limit', async () => {
   let sent = 0;
@@ -16,18 +16,12 @@ test('informational answers without end are cut off after ten, long before the t
     }, 5);
     socket.once('close', () => clearInterval(sending));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listenInTest(server);
   const agents = { httpAgent: new HttpAgent(), httpsAgent: new HttpsAgent() };
   const order = { url: new URL(`http://127.0.0.1:${port}/`), body: '{}', headers: {}, tenant: 't' };
-  try {
-    const error = await post(agents, order, 20_000).catch((caught: unknown) => caught);
-    expect(answerOf(error)).toBe('invalid_answer');
-    expect(sent).toBeLessThan(1_000);
-  } finally {
-    server.close();
-  }
+  const error = await post(agents, order, 20_000).catch((caught: unknown) => caught);
+  expect(answerOf(error)).toBe('invalid_answer');
+  expect(sent).toBeLessThan(1_000);
 });
 
 // The example of the Standard Webhooks libraries.

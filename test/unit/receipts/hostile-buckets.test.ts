@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { mkdir, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { hasPython } from '../../support/both-checkers.ts';
 import { DeliveryHistory } from '../../support/delivery-history.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
+import { listenInTest } from '../../support/use-stage.ts';
 
 const checkers = path.resolve(import.meta.dirname, '../../../client/check');
 const statement = 'events/_sluice/statements/1.json';
@@ -120,13 +120,7 @@ async function serve({ objects }: DeliveryHistory, answer: Answer = () => false)
     if (search !== '?sig=a%2Fb' || !bytes) response.writeHead(403).end();
     else response.end(bytes);
   });
-  server.listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const base = `http://127.0.0.1:${await listenInTest(server)}`;
   return { address: `${base}/events?sig=a%2Fb`, base };
 }
 

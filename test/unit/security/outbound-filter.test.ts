@@ -1,16 +1,17 @@
 import type { LookupAddress } from 'node:dns';
 import { createServer, request, type Server } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { once } from 'node:events';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import {
   createOutboundAgents,
   type Lookup,
   type OutboundAgents,
 } from '../../../src/foundation/security/outbound-filter.ts';
+import { codeOf } from '../../conformance/destination-suite.ts';
+import { listen } from '../../support/free-port.ts';
 import { until } from '../../support/until.ts';
+import { listenInTest } from '../../support/use-stage.ts';
 import { isPublicAddress } from '../../../src/foundation/security/public-address.ts';
 
 describe('a public address', () => {
@@ -71,8 +72,7 @@ describe('connections through the outbound agents', () => {
       hits += 1;
       response.end('reached');
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    port = (server.address() as AddressInfo).port;
+    port = await listen(server);
   });
   afterAll(() => void server.close());
 
@@ -101,21 +101,13 @@ describe('connections through the outbound agents', () => {
     });
   }
 
-  async function refusal(promise: Promise<unknown>): Promise<string | undefined> {
-    const error = await promise.then(
-      () => undefined,
-      (caught: unknown) => caught,
-    );
-    return error instanceof SluiceError ? error.code : String(error);
-  }
-
   const forbidden = 'destination.endpoint_forbidden';
 
   it.each(['127.0.0.1', '::1', '::ffff:127.0.0.1', '0.0.0.0', 'localhost', '127.1', '2130706433'])(
     'are refused to %s, and nothing is sent',
     async (host) => {
       const before = hits;
-      expect(await refusal(get(createOutboundAgents([]), host))).toBe(forbidden);
+      expect(await codeOf(get(createOutboundAgents([]), host))).toBe(forbidden);
       expect(hits).toBe(before);
     },
   );
@@ -126,27 +118,27 @@ describe('connections through the outbound agents', () => {
       const attempt = new Promise((resolve, reject) => {
         httpsRequest({ host, port, agent: agents.httpsAgent }, resolve).on('error', reject).end();
       });
-      expect(await refusal(attempt)).toBe(forbidden);
+      expect(await codeOf(attempt)).toBe(forbidden);
     }
   });
 
   it('are refused if one of several addresses is private', async () => {
     const lookup = resolving({ 'mixed.test': ['8.8.8.8', '127.0.0.1'] });
-    expect(await refusal(get(createOutboundAgents([], lookup), 'mixed.test'))).toBe(forbidden);
+    expect(await codeOf(get(createOutboundAgents([], lookup), 'mixed.test'))).toBe(forbidden);
   });
 
   it('are refused to a name that turned private after an earlier look', async () => {
     const names: Record<string, readonly string[]> = { 'rebind.test': ['8.8.8.8'] };
     const agents = createOutboundAgents([], resolving(names));
     names['rebind.test'] = ['127.0.0.1'];
-    expect(await refusal(get(agents, 'rebind.test'))).toBe(forbidden);
+    expect(await codeOf(get(agents, 'rebind.test'))).toBe(forbidden);
   });
 
   it('refuse a request that waited for a socket without ending the process', async () => {
     const agents = createOutboundAgents([]);
     agents.httpAgent.maxSockets = 1;
     const refusals = await Promise.all(
-      Array.from({ length: 5 }, () => refusal(get(agents, '127.0.0.1'))),
+      Array.from({ length: 5 }, () => codeOf(get(agents, '127.0.0.1'))),
     );
     expect(new Set(refusals)).toEqual(new Set([forbidden]));
   });
@@ -173,7 +165,7 @@ describe('connections through the outbound agents', () => {
       ['*.test', 'bucket.store.test'],
       ['', 'store.test'],
     ] as const) {
-      expect(await refusal(get(createOutboundAgents([entry], lookup), host))).toBe(forbidden);
+      expect(await codeOf(get(createOutboundAgents([entry], lookup), host))).toBe(forbidden);
     }
   });
 });
@@ -214,9 +206,7 @@ it('ends a connection that has had no request for a while', async () => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listenInTest(server);
   const agents = createOutboundAgents([`127.0.0.1:${port}`], undefined, 100);
   const ask = () =>
     new Promise<void>((resolve, reject) => {
@@ -225,13 +215,8 @@ it('ends a connection that has had no request for a while', async () => {
       });
       asked.once('error', reject).end();
     });
-  try {
-    await ask();
-    await ask();
-    expect(sockets.size).toBe(1);
-    await until(() => sockets.size === 0, { message: () => 'the idle connection ends' });
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
+  await ask();
+  await ask();
+  expect(sockets.size).toBe(1);
+  await until(() => sockets.size === 0, { message: () => 'the idle connection ends' });
 });

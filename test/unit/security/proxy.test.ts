@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
 import { createServer as createHttpsServer, request as httpsRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -16,6 +15,7 @@ import {
 } from '../../../src/foundation/security/proxy.ts';
 import { startConnectProxy } from '../../support/connect-proxy.ts';
 import { startDrippingServer } from '../../support/dripping-server.ts';
+import { listen, stopServer } from '../../support/free-port.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;
@@ -39,10 +39,7 @@ beforeAll(async () => {
   plain = createServer((incoming, response) => response.end(`plain ${incoming.url}`));
   const { serverCertificate: cert, serverKey: key } = tlsFiles;
   secure = createHttpsServer({ cert, key }, (incoming, response) => response.end(incoming.url));
-  for (const server of [plain, secure]) {
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-  }
+  for (const server of [plain, secure]) await listen(server);
   proxy = await startConnectProxy((target) => {
     if (answer !== 200) return { refused: answer };
     return portOf(target.endsWith(':443') ? secure : plain);
@@ -53,10 +50,7 @@ beforeEach(() => {
   answer = 200;
 });
 afterAll(async () => {
-  for (const server of [plain, secure]) {
-    server.closeAllConnections();
-    server.close();
-  }
+  for (const server of [plain, secure]) await stopServer(server);
   await proxy.stop();
 });
 

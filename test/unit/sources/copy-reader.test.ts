@@ -1,10 +1,10 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Copy, CopyReader } from '../../../src/rows/sources/postgres/copy-reader.ts';
 import { RowBlockBuilder } from '../../../src/rows/sources/postgres/row-blocks.ts';
+import { listen } from '../../support/free-port.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 import { columnsOf } from '../../support/row-blocks.ts';
 
@@ -13,6 +13,7 @@ import { columnsOf } from '../../support/row-blocks.ts';
  * it: PostgreSQL itself always sends a row in one message and never a wrong one.
  */
 let server: Server;
+let port: number;
 /** `null` ends the connection. */
 let answer: readonly (Buffer | null)[] = [];
 const sockets = new Set<Socket>();
@@ -36,8 +37,7 @@ beforeAll(async () => {
       } else socket.end();
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  port = await listen(server);
 });
 
 afterAll(() => {
@@ -62,7 +62,6 @@ const copyIntoBlocks = (): Copy => ({ sql: 'COPY …', builder: new RowBlockBuil
 
 async function open(parts: readonly (Buffer | null)[], copies = 1) {
   answer = parts;
-  const { port } = server.address() as AddressInfo;
   const client = new pg.Client({ host: '127.0.0.1', port, user: 'test', database: 'test' });
   client.on('error', () => {});
   await client.connect();
