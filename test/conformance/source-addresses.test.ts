@@ -1,12 +1,12 @@
 /** Addresses of every kind on a real server: each leads to the rows, or its setting is named with what to correct. */
 
-import { chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { networkInterfaces, tmpdir } from 'node:os';
-import path from 'node:path';
+import { chown, readFile, writeFile } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
 import { findFreePort } from '../support/free-port.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import {
   type SourceCase,
   type SourceServer,
@@ -25,13 +25,12 @@ const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
 );
 
 describe.skipIf(bin === null)('an address', () => {
-  let folder: string;
+  const folder = folderOfTests();
   let server: SourceServer;
   let admin: Client;
   let shop: SourceCase;
 
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'sluice-socket-'));
     const { user } = await chooseIdentity(folder);
     if (user) await chown(folder, user.uid, user.gid);
     server = await startSourceServer({
@@ -60,7 +59,6 @@ describe.skipIf(bin === null)('an address', () => {
     await shop?.close();
     await admin?.end();
     await server?.stop();
-    await rm(folder, { recursive: true, force: true });
   });
 
   /** The number of rows, or the error. */

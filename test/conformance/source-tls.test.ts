@@ -1,20 +1,20 @@
 /** Sources by TLS: a private authority, a server that requires TLS, certificates of clients, and cancel requests. */
 
-import { appendFile, chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, chown, readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
 import { caseModel, caseRequest } from '../support/source-cases.ts';
 import { tlsFiles } from '../support/tls-certificates.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-let folder: string;
+const folder = folderOfTests();
 let server: OwnPostgres;
 let admin: Client;
 let proxy: Server;
@@ -30,7 +30,6 @@ function urlOf(database: string): string {
 const file = (name: keyof typeof tlsFiles) => path.join(folder, name);
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-tls-'));
   await chmod(folder, 0o755);
   const { user } = await chooseIdentity(folder);
   for (const [name, text] of Object.entries(tlsFiles)) {
@@ -87,7 +86,6 @@ afterAll(async () => {
   proxy?.close();
   await admin?.end();
   await server?.stop();
-  await rm(folder, { recursive: true, force: true });
 });
 
 function sourceWith(

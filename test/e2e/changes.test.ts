@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
@@ -11,16 +10,16 @@ import { projectPath, readRuns, retireExports, untilEnded } from '../support/exp
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
 import { atNight, casesOf } from '../support/nightly.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { shopModels } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
 let installation: Installation;
-let folder: string;
+const folder = folderOfTests();
 let side: VerifySide;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-changes-'));
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
   installation = await startInstallation({
@@ -38,7 +37,6 @@ afterEach(async () => {
 afterAll(async () => {
   side?.close();
   await installation?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 const { account, ask, take, elementsOf, replay, createChanges, write, remove } = elementRuns(

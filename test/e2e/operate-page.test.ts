@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findFreePort } from '../support/free-port.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { runCommands } from '../support/page-commands.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
 import { projectRoot } from '../support/processes.ts';
@@ -41,7 +41,7 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
   let redis: OwnRedisServer;
   let receiver: Receiver;
   /** The home of the person. */
-  let folder: string;
+  const folder = folderOfTests();
   /** Of the API, its metrics and the two workers, by what the page has. */
   const ports = new Map<string, number>();
   let pids: readonly number[] = [];
@@ -54,7 +54,6 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
       startOwnRedis(),
       startReceiver(),
     ]);
-    folder = await mkdtemp(path.join(tmpdir(), 'sluice-production-'));
     for (const port of ['8000', '9464', '9465', '9466']) ports.set(port, await findFreePort());
   }, 120_000);
   afterAll(async () => {
@@ -63,7 +62,6 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
     await receiver?.close();
     await redis?.stop();
     await postgres?.stop();
-    await rm(folder, { recursive: true, force: true });
   });
 
   const isAlive = (pid: number): boolean => {

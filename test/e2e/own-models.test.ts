@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -14,6 +13,7 @@ import {
   startInstallation,
   testedQueues,
 } from '../support/installation.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { hasBrowser, openBrowser } from '../support/page-under-test.ts';
 import { projectRoot, startSluice } from '../support/processes.ts';
 import {
@@ -32,7 +32,7 @@ const javaScriptNames = ['constructor', '__proto__'];
 const offeredNames = [...shopModelNames, ...javaScriptNames];
 const tenantKey = '0b9de1a1-47c4-4b54-9d61-2f6d4dd7c7aa';
 
-let folder: string;
+const folder = folderOfTests();
 let shop: Shop;
 let installation: Installation;
 let project: string;
@@ -40,7 +40,6 @@ let env: Record<string, string>;
 
 /** The installation of a stranger: own models alone, in a database of their own, and no `events`. */
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-own-models-'));
   shop = planShop();
   await fillShop(await shop.open(), tenantKey);
   const [orders] = shopModels;
@@ -73,7 +72,6 @@ afterAll(async () => {
   await installation?.close();
   await shop?.drop();
   vi.unstubAllEnvs();
-  await rm(folder, { recursive: true, force: true });
 });
 
 const sluice = (...args: string[]) => runCli(args, { env });

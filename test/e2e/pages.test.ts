@@ -1,6 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -15,6 +13,7 @@ import {
 } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { atNight } from '../support/nightly.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { readCommands, runCommands } from '../support/page-commands.ts';
 import { projectRoot } from '../support/processes.ts';
 import { createKey } from '../support/tenants.ts';
@@ -23,16 +22,12 @@ import { urlOf } from '../support/template-database.ts';
 /** Blocks of pages that no other test runs, on one installation, as a person would type them. */
 
 let installation: Installation;
-let folder: string;
+const folder = folderOfTests();
 
 beforeAll(async () => {
   installation = await startInstallation({ workers: 1 });
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-pages-'));
 });
-afterAll(async () => {
-  await installation?.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => installation?.close());
 
 /** Of a page of `docs`, in their order. */
 function blocksOf(page: string, language: string): readonly string[] {

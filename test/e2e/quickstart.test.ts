@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
+import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
 import { runCommands } from '../support/page-commands.ts';
 import { projectRoot, startBundled, startProcess, startSluice } from '../support/processes.ts';
 import { until } from '../support/until.ts';
@@ -36,23 +36,17 @@ const jq = (() => {
 })();
 if (!jq) console.log("The README's commands are skipped: no jq.");
 
-let dataDir: string;
-let env: Readonly<Record<string, string | undefined>>;
+const dataDir = folderOfTests();
+const env: Readonly<Record<string, string | undefined>> = {
+  SLUICE_DATA_DIR: dataDir,
+  PORT: '0',
+  DATABASE_URL: undefined,
+  SOURCE_DATABASE_URL: undefined,
+  REDIS_URL: undefined,
+  ALLOWED_PRIVATE_ENDPOINTS: undefined,
+};
 /** The address of its S3, as the first quickstart printed it. */
 let printedS3 = '';
-
-beforeAll(async () => {
-  dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-quickstart-test-'));
-  env = {
-    SLUICE_DATA_DIR: dataDir,
-    PORT: '0',
-    DATABASE_URL: undefined,
-    SOURCE_DATABASE_URL: undefined,
-    REDIS_URL: undefined,
-    ALLOWED_PRIVATE_ENDPOINTS: undefined,
-  };
-});
-afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
 /** `.ci/run` starts one with all its rows, by day. */
 const quickstart = ['quickstart', '--exit', '--rows', '20000'];
@@ -95,8 +89,7 @@ async function makeReadmeCalls(address: string, key: string): Promise<string> {
 async function runReadmeCommands(address: string, key: string): Promise<string> {
   const readme = await readFile(path.join(projectRoot, 'docs/quickstart.md'), 'utf8');
   const [, script = ''] = /```sh\n(export SLUICE_URL[\s\S]*?)```/.exec(readme) ?? [];
-  const cwd = await mkdtemp(path.join(tmpdir(), 'sluice-readme-'));
-  onTestFinished(() => rm(cwd, { recursive: true, force: true }));
+  const cwd = folderOfTest();
   const commands = script
     .replaceAll('npx sluice', 'sluice')
     .replaceAll('http://127.0.0.1:8000', address);

@@ -1,7 +1,6 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { Reconciliation } from '../../src/foundation/domain/statement.ts';
 import { copyPlace, expectRight, makeStatement } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
@@ -19,24 +18,21 @@ import {
 } from '../support/exported-events.ts';
 import { bucket, startInstallation } from '../support/installation.ts';
 import { atNight } from '../support/nightly.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { projectRoot, startBundled } from '../support/processes.ts';
 import { checkers, runChecker } from '../support/run-checker.ts';
 import { until } from '../support/until.ts';
 import { useStage } from '../support/use-stage.ts';
 
-let folder: string;
+const folder = folderOfTests();
 
 const installation = useStage(() =>
   startInstallation({ workers: 1, env: { UPLOAD_STALL_SECONDS: '1' } }),
 );
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-receipts-'));
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows: 100, ...hour });
   await insertEvents(installation.pool, { team, rows: 50, ...quiet });
-});
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true });
 });
 
 const statementsOf = (id: string) => `${projectPath(installation)}/batch_exports/${id}/statements`;

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
@@ -19,6 +18,7 @@ import {
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
 import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
 
@@ -39,10 +39,9 @@ const customers = {
 };
 
 let installation: Installation;
-let folder: string;
+const folder = folderOfTests();
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-snapshots-'));
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
   installation = await startInstallation({ workers: 1, env: { MODELS_FILE: file } });
@@ -54,10 +53,7 @@ afterEach(async () => {
   await retireExports(installation);
   await installation.shop.query('truncate public.customers');
 });
-afterAll(async () => {
-  await installation?.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => installation?.close());
 
 const { account, ask, take } = elementRuns(() => installation);
 

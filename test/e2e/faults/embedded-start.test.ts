@@ -1,17 +1,13 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startSluice, type TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 import { casesOf } from '../../support/nightly.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
-let dataDir: string;
-beforeAll(async () => {
-  dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-start-'));
-});
-afterAll(() => rm(dataDir, { recursive: true, force: true }));
+const dataDir = folderOfTests();
 
 const folder = () => path.join(dataDir, 'postgres');
 const inFolder = () => (existsSync(folder()) ? readdirSync(folder()) : []);

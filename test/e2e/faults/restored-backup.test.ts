@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { testServer } from '../../support/database.ts';
 import { withClient } from '../../support/drop-database.ts';
@@ -14,6 +11,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { findBreaches } from '../../support/invariants.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 import { readCommands, runCommands } from '../../support/page-commands.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { chooseClients } from '../../support/stock-postgres.ts';
@@ -30,12 +28,11 @@ const bin = chooseClients();
 
 let installation: Installation;
 let server: OwnPostgres | null = null;
-let folder: string;
+const folder = folderOfTests();
 let name: string;
 let backup: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-backup-'));
   server = bin === null ? null : await startOwnPostgres();
   installation = await startInstallation({
     workers: 1,
@@ -48,7 +45,6 @@ afterAll(async () => {
   await installation?.close();
   if (server) await server.stop();
   else await asAdmin(`drop database if exists ${backup} with (force)`);
-  await rm(folder, { recursive: true, force: true });
 });
 
 const owner = () => (server?.server ?? testServer()).owner.name;

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
@@ -10,14 +9,14 @@ import { testServer } from '../../support/database.ts';
 import { withClient } from '../../support/drop-database.ts';
 import { createCustomers, customers, elementRuns } from '../../support/element-runs.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
 
 let installation: Installation;
-let folder: string;
+const folder = folderOfTests();
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-restored-'));
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
   installation = await startInstallation({ workers: 1, env: { MODELS_FILE: file } });
@@ -26,7 +25,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await installation?.close();
   await asAdmin(`drop database if exists ${nameOf()}_backup with (force)`);
-  await rm(folder, { recursive: true, force: true });
 });
 
 const nameOf = () => new URL(installation.databaseUrl).pathname.slice(1);

@@ -1,6 +1,5 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -9,6 +8,7 @@ import { withClient } from '../../support/drop-database.ts';
 import { findFreePort } from '../../support/free-port.ts';
 import { isAlive } from '../../support/is-alive.ts';
 import { atNight, casesOf, isNightly } from '../../support/nightly.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   bundleFolder,
@@ -23,14 +23,13 @@ import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 let proxy: TcpProxy;
-let folder: string;
+const folder = folderOfTests();
 /** A port that is taken. */
 let busy: Server;
 let busyPort: string;
 const database = useStage(createTestDatabase);
 beforeAll(async () => {
   proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-start-'));
   await writeFile(path.join(folder, 'file'), '');
   await mkdir(path.join(folder, 'kept'));
   await writeFile(path.join(folder, 'kept/encryption-key'), 'damaged');
@@ -40,7 +39,6 @@ beforeAll(async () => {
 afterAll(async () => {
   busy?.close();
   await proxy?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** The database, by way of the proxy. */
