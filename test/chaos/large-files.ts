@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -6,19 +6,18 @@ import {
   insertEvents,
   untilEnded,
 } from '../support/exported-events.ts';
-import { type Installation, startInstallation } from '../support/installation.ts';
+import { startInstallation } from '../support/installation.ts';
 import { expectInvariants } from '../support/invariants.ts';
 import { peakMib, startBundled } from '../support/processes.ts';
 import { addStep } from '../support/transforms/purchases.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const rows = Number(process.env.LARGE_ROWS ?? 1_000_000);
 const heapMib = 64;
 
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({ workers: 1, env: { UPLOAD_PART_MIB: '8' } });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() =>
+  startInstallation({ workers: 1, env: { UPLOAD_PART_MIB: '8' } }),
+);
 
 /** Verifies in a process of its own. @returns also the most MiB that it had */
 async function verify(args: readonly string[], env: Readonly<Record<string, string>> = {}) {

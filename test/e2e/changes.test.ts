@@ -1,42 +1,38 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { expectRight, makeStatement } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
 import { createCustomers, customers, elementRuns } from '../support/element-runs.ts';
 import { projectPath, readRuns, retireExports, untilEnded } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
 import { atNight, casesOf } from '../support/nightly.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { shopModels } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
-import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
+import { useStage } from '../support/use-stage.ts';
+import { openVerifySide } from '../support/verify-side.ts';
 
-let installation: Installation;
 const folder = folderOfTests();
-let side: VerifySide;
-
-beforeAll(async () => {
+const installation = useStage(async () => {
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
-  installation = await startInstallation({
+  return startInstallation({
     ...{ workers: 1, env: { MODELS_FILE: file } },
     // A test forges files.
     checksNamedKeys: false,
   });
-  side = openVerifySide(installation);
-  await createCustomers(installation, (sql) => sql.replace('$sluice$ BEGIN ', `$sluice$ ${idle}`));
-}, 240_000);
+});
+const side = useStage(async () => openVerifySide(installation));
+beforeAll(() =>
+  createCustomers(installation, (sql) => sql.replace('$sluice$ BEGIN ', `$sluice$ ${idle}`)),
+);
 afterEach(async () => {
   await retireExports(installation);
   await installation.shop.query('delete from public.customers');
-});
-afterAll(async () => {
-  side?.close();
-  await installation?.close();
 });
 
 const { account, ask, take, elementsOf, replay, createChanges, write, remove } = elementRuns(

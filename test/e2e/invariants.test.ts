@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { canaryOf } from '../support/canaries.ts';
 import {
   backfill,
@@ -10,17 +10,14 @@ import {
   retireExports,
   untilEnded,
 } from '../support/exported-events.ts';
-import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
+import { startInstallation, testedQueues } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** A test of the checker: each breach is made by hand, and must be found. */
 
-let installation: Installation;
-beforeAll(async () => {
-  const queue = testedQueues().at(-1);
-  installation = await startInstallation({ workers: 1, ...(queue ? { queue } : {}) });
-});
-afterAll(() => installation?.close());
+const queue = testedQueues().at(-1);
+const installation = useStage(() => startInstallation({ workers: 1, ...(queue ? { queue } : {}) }));
 
 test('files are checked against the settings that made them, not against the current ones', async () => {
   const { client, pool, tenant } = installation;

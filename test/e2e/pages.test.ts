@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { testServer } from '../support/database.ts';
 import { withClient } from '../support/drop-database.ts';
 import {
@@ -11,23 +11,19 @@ import {
   insertEvents,
   untilEnded,
 } from '../support/exported-events.ts';
-import { type Installation, startInstallation } from '../support/installation.ts';
+import { startInstallation } from '../support/installation.ts';
 import { atNight } from '../support/nightly.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { readCommands, runCommands } from '../support/page-commands.ts';
 import { projectRoot } from '../support/processes.ts';
 import { createKey } from '../support/tenants.ts';
 import { urlOf } from '../support/template-database.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Blocks of pages that no other test runs, on one installation, as a person would type them. */
 
-let installation: Installation;
 const folder = folderOfTests();
-
-beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() => startInstallation({ workers: 1 }));
 
 /** Of a page of `docs`, in their order. */
 function blocksOf(page: string, language: string): readonly string[] {

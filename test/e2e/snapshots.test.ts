@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
@@ -16,11 +16,12 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
-import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
+import { bucket, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const hourMs = 3_600_000;
 const firstStart = Date.parse('2024-03-01T00:00:00Z');
@@ -38,22 +39,22 @@ const customers = {
   ],
 };
 
-let installation: Installation;
 const folder = folderOfTests();
 
-beforeAll(async () => {
+const installation = useStage(async () => {
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
-  installation = await startInstallation({ workers: 1, env: { MODELS_FILE: file } });
-  await installation.shop.query(
+  return startInstallation({ workers: 1, env: { MODELS_FILE: file } });
+});
+beforeAll(() =>
+  installation.shop.query(
     'create table public.customers (account int, id bigint, name text, primary key (account, id))',
-  );
-}, 240_000);
+  ),
+);
 afterEach(async () => {
   await retireExports(installation);
   await installation.shop.query('truncate public.customers');
 });
-afterAll(() => installation?.close());
 
 const { account, ask, take } = elementRuns(() => installation);
 

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { CreateMultipartUploadCommand, GetObjectCommand } from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -21,7 +21,6 @@ import { useStage } from '../support/use-stage.ts';
 
 const other = 'elsewhere';
 const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
-let side: VerifySide;
 const installation = useStage(() =>
   startInstallation({
     workers: 1,
@@ -30,10 +29,7 @@ const installation = useStage(() =>
     env: { ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost' },
   }),
 );
-beforeAll(async () => {
-  side = openVerifySide(installation);
-});
-afterAll(() => side?.close());
+const side = useStage(async () => openVerifySide(installation));
 afterEach(() => side.clean());
 
 const verify = (...asked: Parameters<VerifySide['verify']>) => side.verify(...asked);

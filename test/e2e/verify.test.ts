@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { runCli } from '../support/cli.ts';
 import {
@@ -12,24 +12,19 @@ import {
 } from '../support/exported-events.ts';
 import { listen } from '../support/free-port.ts';
 import { atNight } from '../support/nightly.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
-import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
+import { useStage } from '../support/use-stage.ts';
+import { openVerifySide } from '../support/verify-side.ts';
 
-let installation: Installation;
-let side: VerifySide;
-beforeAll(async () => {
+const installation = useStage(() => {
   // Exports that are created later have their first turn tomorrow.
   const VERIFY_SCHEDULE = new Date().toISOString().slice(11, 16);
   const env = { VERIFY_SCHEDULE };
-  installation = await startInstallation({ workers: 1, checksNamedKeys: false, env });
-  side = openVerifySide(installation);
+  return startInstallation({ workers: 1, checksNamedKeys: false, env });
 });
-afterAll(async () => {
-  side?.close();
-  await installation?.close();
-});
+const side = useStage(async () => openVerifySide(installation));
 afterEach(() => side.clean());
 
 /** `own-models` runs the command as a process. */

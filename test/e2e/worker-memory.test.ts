@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
   backfill,
@@ -8,27 +8,22 @@ import {
   readRuns,
   untilEnded,
 } from '../support/exported-events.ts';
-import { type HostileStore, startHostileStore } from '../support/hostile-store.ts';
-import { type Installation, startInstallation } from '../support/installation.ts';
+import { startHostileStore } from '../support/hostile-store.ts';
+import { startInstallation } from '../support/installation.ts';
 import { isNightly } from '../support/nightly.ts';
 import { peakMib } from '../support/processes.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let installation: Installation;
-let silent: HostileStore;
-
-beforeAll(async () => {
-  silent = await startHostileStore(() => {});
+const silent = useStage(() => startHostileStore(() => {}));
+const installation = useStage(() => {
   // Nothing but the test ends a request to the silent store.
   const env = { ...deployedMalloc, UPLOAD_STALL_SECONDS: '3600', MAX_RUNS_PER_TENANT: '100' };
-  installation = await startInstallation({ workers: 0, env });
+  return startInstallation({ workers: 0, env });
+});
+beforeAll(async () => {
   const [team] = installation.tenant.projectIds;
   await insertEvents(installation.pool, { team, rows: 5_000 });
-});
-
-afterAll(async () => {
-  await installation?.close();
-  await silent?.close();
 });
 
 /** Nothing is known of them: without this they would begin as small ones. */

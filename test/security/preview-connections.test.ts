@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ConnectionLimit, createPostgresSource } from '../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase } from '../support/database.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const applicationName = 'limited-source';
 const most = 2;
-let database: TestDatabase;
-
-beforeAll(async () => {
-  database = await createEmptyDatabase();
-  await database.pool.query(createEvents);
-});
-afterAll(() => database?.drop());
+const database = useStage(createEmptyDatabase);
+beforeAll(() => database.pool.query(createEvents));
 
 function open(connections: ConnectionLimit, signal: AbortSignal) {
   const source = createPostgresSource({

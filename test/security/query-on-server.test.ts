@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
@@ -11,9 +11,10 @@ import {
   planModels,
 } from '../../src/rows/sources/index.ts';
 import { errorOf } from '../conformance/destination-suite.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase } from '../support/database.ts';
 import { atNight, isNightly } from '../support/nightly.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
+import { useStage } from '../support/use-stage.ts';
 import { hostileExpression, hostileTexts } from './hostile-queries.ts';
 
 const model: Model = {
@@ -26,14 +27,8 @@ const model: Model = {
 const day = '2024-03-01T00:00:00Z';
 const key = '01234567-89ab-cdef-0123-456789abcdef';
 const never = new AbortController().signal;
-let database: TestDatabase;
-
-beforeAll(async () => {
-  database = await createEmptyDatabase();
-  await database.pool.query(createEvents);
-  await database.pool.query('ALTER TABLE events ADD price numeric');
-});
-afterAll(() => database?.drop());
+const database = useStage(createEmptyDatabase);
+beforeAll(() => database.pool.query(`${createEvents}; ALTER TABLE events ADD price numeric`));
 
 async function insert(team: number, row: Readonly<Record<string, unknown>>): Promise<void> {
   const all = { uuid: key, team_id: team, inserted_at: day, ...row };

@@ -1,23 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { checkRowLimit, maxRowMib } from '../../src/main/row-limit.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase } from '../support/database.ts';
 import { backfill, createS3Export, hour, untilEnded } from '../support/exported-events.ts';
 import { startInstallation } from '../support/installation.ts';
 import { isNightly } from '../support/nightly.ts';
 import { peakMib } from '../support/processes.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const never = new AbortController().signal;
 
 describe('a source whose rows need memory', () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await createEmptyDatabase();
-    await database.pool.query(createEvents);
-  });
-  afterAll(() => database?.drop());
+  const database = useStage(createEmptyDatabase);
+  beforeAll(() => database.pool.query(createEvents));
 
   async function readWith(
     texts: readonly string[],

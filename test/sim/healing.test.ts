@@ -1,8 +1,9 @@
 /** What heals after outages, in virtual time, and, at night, changes of the code that these tests must find. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/foundation/domain/errors.ts';
 import { casesOf, isNightly } from '../support/nightly.ts';
+import { useStage } from '../support/use-stage.ts';
 import {
   type Asked,
   type Mutant,
@@ -12,11 +13,7 @@ import {
   type World,
 } from './healing-world.ts';
 
-let side: Awaited<ReturnType<typeof openHealing>>;
-beforeAll(async () => {
-  side = await openHealing();
-});
-afterAll(() => side?.close());
+const side = useStage(openHealing);
 
 const isDown = (now: number, from: number, to: number) => now >= from && now < to;
 

@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { createEmptyDatabase, createTestDatabase } from '../../support/database.ts';
 import {
   backfill,
@@ -10,10 +10,10 @@ import {
   slowDown,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
+import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { isNightly } from '../../support/nightly.ts';
-import { hasPgbouncer, type Pooler, startPgbouncer } from '../../support/pgbouncer.ts';
+import { hasPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { startBundled } from '../../support/processes.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
 import { openTestPool } from '../../support/run-side.ts';
@@ -24,33 +24,29 @@ const rows = 600;
 const encryptionKey = `test:${Buffer.alloc(32, 7).toString('base64')}`;
 
 describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own database', () => {
-  let pooler: Pooler;
   const database = useStage(createTestDatabase);
-  beforeAll(async () => {
+  const pooler = useStage(async () => {
     // What the sessions of our own settings must not depend on.
     await database.pool.query(
       `do $$ begin execute format('alter database %I set timezone to ''Asia/Kolkata''', current_database());
          execute format('alter database %I set datestyle to ''SQL, DMY''', current_database()); end $$`,
     );
-    pooler = await startPgbouncer(database.adminUrl);
-  });
-  afterAll(async () => {
-    await pooler?.stop();
+    return startPgbouncer(database.adminUrl);
   });
 
   describe.skipIf(!ownRedisAvailable())('with queues in Redis', () => {
-    let installation: Installation;
-    beforeAll(async () => {
-      installation = await startInstallation({
+    const installation = useStage(() =>
+      startInstallation({
         queue: 'redis',
         workers: 2,
         databaseUrl: database.url,
         reachedAt: (url) => pooler.reach(url),
-      });
+      }),
+    );
+    beforeAll(async () => {
       const team = installation.tenant.projectIds[0];
       await insertEvents(installation.pool, { team, rows });
     });
-    afterAll(() => installation?.close());
 
     test('exports intervals, beside a client with other settings in the same sessions', async () => {
       const stranger = new Client({ connectionString: pooler.reach(database.url) });

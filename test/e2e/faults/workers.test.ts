@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   type FailpointName,
   failpointNames,
@@ -15,21 +15,18 @@ import {
   threeParts,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { atNight, casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const { rows } = threeParts;
 
-let installation: Installation;
-beforeAll(async () => {
-  // Many processes start at once: a heartbeat may be late, and a lease that is lost counts as a crash.
-  installation = await startInstallation({ workers: 0, env: { LEASE_SECONDS: '4' } });
-  await insertLoudAndQuiet(installation);
-});
-afterAll(() => installation?.close());
+// Many processes start at once: a heartbeat may be late, and a lease that is lost counts as a crash.
+const installation = useStage(() => startInstallation({ workers: 0, env: { LEASE_SECONDS: '4' } }));
+beforeAll(() => insertLoudAndQuiet(installation));
 
 /**
  * Workers that break at a step each, one run at a time, and as many exports with one run each. Their

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import {
   createS3Export,
@@ -6,8 +6,9 @@ import {
   type RunRow,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
+import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { useStage } from '../../support/use-stage.ts';
 import { readSource, setCompression, startBackfill, untilNoStrays } from '../current-files.ts';
 import { readStore } from '../store.ts';
 
@@ -27,17 +28,15 @@ const steps: readonly FailpointName[] = [
 /** A re-run that is compressed has less than a part, so most stores get it without an upload. */
 const rerunSteps = steps.filter((step) => !/upload_begun|first_part|mid_part/.test(step));
 
-let installation: Installation;
+const installation = useStage(() => startInstallation({ workers: 0, foreignS3: readStore() }));
 const exports = new Map<FailpointName, string>();
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0, foreignS3: readStore() });
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows, rowBytes });
   for (const step of steps) {
     exports.set(step, await createS3Export(installation, { name: step }));
   }
 });
-afterAll(() => installation?.close());
 
 /** A worker dies at the step, in a run of the step's export. Its lease outlasts this. */
 async function killAt(step: FailpointName): Promise<void> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { CheckStep } from '../../../src/rows/destinations/destination.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import {
@@ -7,8 +7,9 @@ import {
   projectPath,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { useStage } from '../../support/use-stage.ts';
 import { readCurrent, readSource, startBackfill } from '../current-files.ts';
 import { readStore, type StoreName } from '../store.ts';
 
@@ -24,12 +25,10 @@ const warned: Record<StoreName, readonly string[]> = {
 };
 
 const store = readStore();
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({ workers: 2, foreignS3: store });
-  await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() => startInstallation({ workers: 2, foreignS3: store }));
+beforeAll(() =>
+  insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 }),
+);
 
 /** What came of an export's runs and files; `good` if all is right. */
 async function findOutcome(exportId: string, prefix: string, count: number): Promise<string> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -7,8 +7,9 @@ import {
   readRuns,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
+import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { useStage } from '../../support/use-stage.ts';
 import {
   readCurrent,
   readSource,
@@ -23,13 +24,11 @@ const rows = 3_000;
 const rowBytes = 4_000;
 const empty = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' };
 
-let installation: Installation;
+const installation = useStage(() => startInstallation({ workers: 1, foreignS3: readStore() }));
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1, foreignS3: readStore() });
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows, rowBytes });
 });
-afterAll(() => installation?.close());
 
 /** Runs the interval once more, and reads what is there then. */
 async function rerun(exportId: string) {
