@@ -1,34 +1,32 @@
 import { createServer } from 'node:http';
-import { createServer as createTcpServer } from 'node:net';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createServer as createTcpServer, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../src/main/connectors.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { until } from '../support/until.ts';
-import { listenInTest } from '../support/use-stage.ts';
+import { listenInTest, useStage } from '../support/use-stage.ts';
 
-let open: ApiUnderTest;
-let closed: ApiUnderTest;
-const closers: (() => void)[] = [];
-
-beforeAll(async () => {
+const closed = useStage(() => {
   // Create refuses such an address; this one was stored while the operator allowed it.
   const forbidding = { ...destinationContextOf(readConfig({})), refusalOf: () => null };
-  closed = await startApiUnderTest({ destinationContext: forbidding });
+  return startApiUnderTest({ destinationContext: forbidding });
+});
+const open = useStage(() => {
   const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
   const destinationContext = { ...destinationContextOf(config), stallTimeoutMs: 300 };
-  open = await startApiUnderTest({ destinationContext });
-});
-afterAll(async () => {
-  for (const close of closers) close();
-  await open?.stop();
-  await closed?.stop();
+  return startApiUnderTest({ destinationContext });
 });
 
 /** A port whose connections are never answered. */
-const silentPort = () =>
-  listenInTest(createTcpServer((socket) => void closers.push(() => socket.destroy())));
+async function silentPort(): Promise<number> {
+  const sockets: Socket[] = [];
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  return listenInTest(createTcpServer((socket) => void sockets.push(socket)));
+}
 
 /** Asks again after a 503, as clients do: on a busy machine a connection may not open within the five seconds that the API waits. */
 const post = (api: ApiUnderTest, path: string, body?: unknown) =>

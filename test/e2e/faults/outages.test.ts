@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { createTestDatabase } from '../../support/database.ts';
 import {
@@ -7,11 +7,11 @@ import {
   insertEvents,
   projectPath,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
+import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { atNight } from '../../support/nightly.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -22,19 +22,17 @@ const hourOf = (n: number) => ({
   start: `2024-03-01T${String(n).padStart(2, '0')}:00:00Z`,
   end: `2024-03-01T${String(n + 1).padStart(2, '0')}:00:00Z`,
 });
-let proxy: TcpProxy;
-let receiver: Receiver;
-let installation: Installation;
 let exportIds: readonly string[];
 
 const database = useStage(createTestDatabase);
-beforeAll(async () => {
+const proxy = useStage(() =>
+  startTcpProxy({ target: { port: Number(new URL(database.url).port) } }),
+);
+const receiver = useStage(startReceiver);
+const installation = useStage(async () => {
   await ensureEventsTable(database.url);
-  const source = new URL(database.url);
-  proxy = await startTcpProxy({ target: { port: Number(source.port) } });
-  source.port = String(proxy.port);
-  receiver = await startReceiver();
-  installation = await startInstallation({
+  const source = Object.assign(new URL(database.url), { port: String(proxy.port) });
+  return startInstallation({
     databaseUrl: database.url,
     workers: 2,
     env: {
@@ -44,6 +42,8 @@ beforeAll(async () => {
       ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     },
   });
+});
+beforeAll(async () => {
   const [team] = installation.tenant.projectIds;
   await insertEvents(installation.pool, {
     ...{ team, rows: 60, start: hourOf(0).start, end: hourOf(5).end },
@@ -59,11 +59,6 @@ beforeAll(async () => {
   );
   await runAll(hourOf(0));
   await untilCount('receipts', exportsThere);
-});
-afterAll(async () => {
-  await installation?.close();
-  await receiver?.close();
-  await proxy?.close();
 });
 
 const count = async (rows: string): Promise<number> => {

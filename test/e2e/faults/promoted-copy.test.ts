@@ -14,30 +14,23 @@ import { hourRuns } from '../../support/hour-runs.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { startBundled, type TestProcess } from '../../support/processes.ts';
-import { type Replication, startReplication } from '../../support/standby.ts';
+import { startReplication } from '../../support/standby.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const secondHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
 const thirdHour = { start: secondHour.end, end: '2024-03-01T03:00:00Z' };
 
-let replication: Replication;
-let installation: Installation;
+const replication = useStage(() => startReplication());
+const installation = useStage(() =>
+  startInstallation({ workers: 0, databaseUrl: replication.primary.url }),
+);
 let copyPool: Pool;
-
-beforeAll(async () => {
-  replication = await startReplication();
-  installation = await startInstallation({
-    workers: 0,
-    databaseUrl: replication.primary.url,
-  });
+beforeAll(() => {
   copyPool = new Pool({ connectionString: replication.standbyUrl, max: 2 });
   copyPool.on('error', () => {});
 });
-afterAll(async () => {
-  await copyPool?.end();
-  await installation?.close();
-  await replication?.stop();
-});
+afterAll(() => copyPool?.end());
 
 /** The promoted standby as an installation of its own: the bucket, the tenant and the keys are the same. */
 async function startCopy(): Promise<Installation & { stop(): Promise<void> }> {

@@ -17,6 +17,7 @@ import { ownRedisAvailable, type OwnRedisServer } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
 import { type RedisGroup, startRedisCluster, startSentinels } from '../../support/redis-groups.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const days = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T16:00:00Z' };
 const hours = 40;
@@ -112,17 +113,13 @@ describe('failover', () => {
   );
 
   describe.skipIf(!ownRedisAvailable()).each(groups)('Redis by $kind', ({ start }) => {
-    let group: RedisGroup;
-    let installation: Installation;
+    const group = useStage<RedisGroup>(start);
+    const installation = useStage(() =>
+      startInstallation({ workers: 2, env: { REDIS_URL: group.url } }),
+    );
     beforeAll(async () => {
-      group = await start();
-      installation = await startInstallation({ workers: 2, env: { REDIS_URL: group.url } });
       const team = installation.tenant.projectIds[0];
       await insertEvents(installation.pool, { team, rows, ...day });
-    });
-    afterAll(async () => {
-      await installation?.close();
-      await group?.stop();
     });
 
     const isReady = async () => (await installation.client.get('/readyz')).body.status === 'ok';

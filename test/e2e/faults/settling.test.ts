@@ -11,11 +11,12 @@ import {
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { isNightly } from '../../support/nightly.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const hour = (n: number) => ({
   start: `2024-04-01T${String(n).padStart(2, '0')}:00:00Z`,
@@ -23,26 +24,21 @@ const hour = (n: number) => ({
 });
 
 // Transactions that stay open would hold back what other files' databases on the same server see.
-let postgres: OwnPostgres;
-let installation: Installation;
-let team: number;
-const sessions: Client[] = [];
-
-beforeAll(async () => {
-  postgres = await startOwnPostgres({ fsync: 'off' });
-  installation = await startInstallation({
+const postgres = useStage(() => startOwnPostgres({ fsync: 'off' }));
+const installation = useStage(() =>
+  startInstallation({
     workers: 1,
     databaseUrl: postgres.url,
     // A busy machine must not take a run away: it would count as another attempt.
     env: { SETTLE_TIMEOUT_SECONDS: '20', LEASE_SECONDS: '30' },
-  });
+  }),
+);
+let team: number;
+beforeAll(() => {
   team = installation.tenant.projectIds[0];
 });
-afterAll(async () => {
-  await Promise.all(sessions.map((session) => session.end()));
-  await installation?.close();
-  await postgres?.stop();
-});
+const sessions: Client[] = [];
+afterAll(() => Promise.all(sessions.map((session) => session.end())));
 
 async function openSession(): Promise<Client> {
   const session = new Client({ connectionString: installation.databaseUrl });

@@ -9,7 +9,7 @@ import { findFreePort } from '../../support/free-port.ts';
 import { isAlive } from '../../support/is-alive.ts';
 import { atNight, casesOf, isNightly } from '../../support/nightly.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   bundleFolder,
   projectRoot,
@@ -18,28 +18,26 @@ import {
   startSluice,
   type TestProcess,
 } from '../../support/processes.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let proxy: TcpProxy;
 const folder = folderOfTests();
 /** A port that is taken. */
 let busy: Server;
 let busyPort: string;
 const database = useStage(createTestDatabase);
+const proxy = useStage(() =>
+  startTcpProxy({ target: { port: Number(new URL(database.url).port) } }),
+);
 beforeAll(async () => {
-  proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
   await writeFile(path.join(folder, 'file'), '');
   await mkdir(path.join(folder, 'kept'));
   await writeFile(path.join(folder, 'kept/encryption-key'), 'damaged');
   busyPort = await freePort();
   busy = createServer().listen(Number(busyPort), '127.0.0.1');
 });
-afterAll(async () => {
-  busy?.close();
-  await proxy?.close();
-});
+afterAll(() => void busy?.close());
 
 /** The database, by way of the proxy. */
 function through(): string {
@@ -270,11 +268,7 @@ test('a process whose terminal is gone ends in order', async () => {
 });
 
 describe.runIf(isNightly)('Postgres is restarted during a migration', () => {
-  let postgres: OwnPostgres;
-  beforeAll(async () => {
-    postgres = await startOwnPostgres();
-  });
-  afterAll(() => postgres?.stop());
+  const postgres = useStage(() => startOwnPostgres());
 
   // The first migration is in the middle of its transaction when it comes to `runs`; the list of
   // migrations is made before it.
