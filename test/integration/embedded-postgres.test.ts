@@ -1,4 +1,5 @@
 import { chmod, cp, lstat, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -83,10 +84,22 @@ describe('the embedded PostgreSQL', () => {
     expect(await findEmbeddedPostgres(dataDir)).toBeNull();
   });
 
-  it('keeps its data', async () => {
+  it('keeps its data and its port', async () => {
+    const before = Number(await readFile(path.join(dataDir, 'postgres', 'port'), 'utf8'));
     const server = await start();
+    expect(server.port).toBe(before);
     expect(await query(server.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
     await server.stop();
+  });
+
+  it('takes another port if the last one is taken', async () => {
+    const last = Number(await readFile(path.join(dataDir, 'postgres', 'port'), 'utf8'));
+    const occupant = await listen(last);
+    const server = await start();
+    expect(server.port).not.toBe(last);
+    expect(await query(server.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    await server.stop();
+    occupant.close();
   });
 
   it('is taken over, and stopped in the end, after its launcher was killed', async () => {
@@ -232,4 +245,12 @@ describe("PostgreSQL's programs", () => {
 
 async function readServerPid(): Promise<number> {
   return Number((await readFile(inData('postmaster.pid'), 'utf8')).split('\n')[0]);
+}
+
+function listen(port: number): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => resolve(server));
+  });
 }

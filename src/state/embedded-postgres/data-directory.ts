@@ -20,6 +20,8 @@ export interface Layout {
   readonly folder: string;
   readonly data: string;
   readonly log: string;
+  /** The port of the last start, used again if it is free. */
+  readonly portFile: string;
 }
 
 /** The secrets of the owner; kept in the data directory, mode 0600. */
@@ -41,6 +43,7 @@ export function layoutOf(dataDir: string): Layout {
     folder,
     data: path.join(folder, 'data'),
     log: path.join(folder, 'server.log'),
+    portFile: path.join(folder, 'port'),
   };
 }
 

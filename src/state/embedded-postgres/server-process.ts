@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { open, readFile } from 'node:fs/promises';
+import { open, readFile, rename, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,6 +25,7 @@ const defaultSettings: ServerSettings = {
   log_checkpoints: 'off',
 };
 
+const maxLogBytes = 10 * 1024 * 1024;
 const pollMs = 20;
 const stopSteps = [
   ['SIGINT', 60_000],
@@ -46,7 +47,10 @@ export async function spawnServer(
   secrets: ClusterSecrets,
   settings: ServerSettings,
 ): Promise<ServerProcess> {
-  const port = await findFreePort();
+  const last = Number.parseInt(await readFile(layout.portFile, 'utf8').catch(() => ''), 10);
+  const port = (last > 0 && last < 65_536 && (await tryPort(last))) || (await findFreePort());
+  const oldLog = await stat(layout.log).catch(() => null);
+  if (oldLog !== null && oldLog.size > maxLogBytes) await rename(layout.log, `${layout.log}.1`);
   const log = await open(layout.log, 'a', 0o600);
   const logStart = (await log.stat()).size;
   const inForce = {

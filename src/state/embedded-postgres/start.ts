@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Binaries, copyFolders, findBinaries, locatePackage } from './binaries.ts';
 import {
@@ -164,6 +165,7 @@ async function launch(server: Server): Promise<{ port: number | null; failure: s
   const deadline = performance.now() + startTimeoutMs;
   while (!child.hasExited()) {
     if (await serverAnswers(url, secrets.clusterName)) {
+      await writeFile(layout.portFile, String(child.port));
       return { port: child.port, failure: '' };
     }
     if (performance.now() > deadline) return { port: null, failure: await child.readLog() };
