@@ -1,5 +1,6 @@
 import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import type { Config } from '../foundation/config/config.ts';
+import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { usualFileName } from '../foundation/domain/file-name.ts';
 import { topFolders } from '../foundation/domain/key-template.ts';
@@ -65,8 +66,11 @@ export const verifyInstallation = (
 ): Promise<VerifyReport> =>
   withConnectors(config, db, sourceUrl, (joined) => verifyExports({ ...choice, ...joined }));
 
-export interface JoinedForVerify extends Pick<VerifyAll, 'sql' | 'open' | 'placeOf'> {
+export interface JoinedForVerify extends Pick<VerifyAll, 'open' | 'placeOf'> {
+  readonly sql: Database;
   readonly connectors: Connectors;
+  readonly models: readonly SourcedModel[];
+  readonly secrets: SecretBox;
 }
 
 export async function withConnectors<Result>(
@@ -110,8 +114,7 @@ export async function withConnectors<Result>(
   };
   try {
     return await verify({
-      sql: db,
-      connectors,
+      ...{ sql: db, connectors, models, secrets },
       placeOf: (type, place) => destinationOf(registry, type).place(place),
       open: async (batchExport, places, signal) => ({
         ...(await openPlaces(db, connectors, batchExport, places)),
@@ -256,45 +259,31 @@ export async function searchExport<T>(
   work: (search: OpenSearch) => Promise<T>,
 ): Promise<T | null> {
   const [batchExport] = await listVerifiedExports(db, exportId);
-  if (!batchExport) return null;
-  if (!destinationOf(registry, batchExport.destination.type).keepsFiles) return null;
-  const models = loadModels(config);
-  const keyColumns =
-    models.find(({ model }) => model.name === batchExport.model)?.model.keyColumns ?? [];
-  const context = destinationContextOf(config);
-  const secrets = await openSecretBox(config);
-  const connectors = joinConnectors(joinSources(config, models, sourceUrl), context, secrets);
-  try {
+  if (!batchExport || !destinationOf(registry, batchExport.destination.type).keepsFiles)
+    return null;
+  return withConnectors(config, db, sourceUrl, async (joined) => {
+    const { connectors, models, secrets } = joined;
     const destination = connectors.openDestination({ ...batchExport, exportId });
+    const search = { sql: db, batchExport, destination, readRows: readRowsBy(registry) };
     try {
-      const search = { sql: db, batchExport, destination, readRows: readRowsBy(registry) };
       return await work({
         destination,
-        keyColumns,
+        keyColumns:
+          models.find(({ model }) => model.name === batchExport.model)?.model.keyColumns ?? [],
         secrets,
         hasMoved: batchExport.destinationVersion > 0,
         find: (...asked) => findValue(search, ...asked),
-        countInSource: (...asked) => countNow({ db, secrets, connectors, batchExport }, ...asked),
+        countInSource: (...asked) => countNow(joined, batchExport, ...asked),
       });
     } finally {
       await destination.close();
     }
-  } finally {
-    // Idle sockets would keep the process alive.
-    context.httpAgent.destroy();
-    context.httpsAgent.destroy();
-  }
-}
-
-interface Asked {
-  readonly db: Database;
-  readonly secrets: SecretBox;
-  readonly connectors: Connectors;
-  readonly batchExport: VerifiedExport;
+  });
 }
 
 async function countNow(
-  { db, secrets, connectors, batchExport }: Asked,
+  { sql: db, secrets, connectors }: JoinedForVerify,
+  batchExport: VerifiedExport,
   interval: DataInterval,
   wanted: ErasedValue,
   signal: AbortSignal,

@@ -18,15 +18,10 @@ export interface SourceWatch {
 
 /** Checks each database of models at the start, then while runs need it or something is wrong: a server that sleeps goes on sleeping. */
 export function watchSources(
-  {
-    db,
-    logger,
-    metrics,
-    models,
-    sourceOf,
-  }: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>,
+  foundation: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>,
   everyMs = usualEveryMs,
 ): SourceWatch {
+  const { db, logger, metrics, models, sourceOf } = foundation;
   const faults = new Map<Source, string>();
   const logged = new Map<Source, string>();
   const stopped = new AbortController();
@@ -39,26 +34,20 @@ export function watchSources(
 
   const look = async (source: Source, names: readonly string[]) => {
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(patienceMs)]);
-    const state = await source.inspect(signal);
-    const { findings, clockMs, oldestSnapshotSeconds, replayLagSeconds } = state;
-    const offsetSeconds = (clockMs - (await readNow(db))) / 1_000;
-    for (const model of names) {
-      metrics.source.oldestSnapshotSeconds.set({ model }, oldestSnapshotSeconds);
-      metrics.source.clockOffsetSeconds.set({ model }, offsetSeconds);
-      if (replayLagSeconds !== null)
-        metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
-    }
-    return findings;
-  };
-  const check = async (
-    source: Source,
-    names: readonly string[],
-  ): Promise<SourceState['findings']> => {
     try {
-      return await look(source, names);
+      const state = await source.inspect(signal);
+      const { findings, clockMs, oldestSnapshotSeconds, replayLagSeconds } = state;
+      const offsetSeconds = (clockMs - (await readNow(db))) / 1_000;
+      for (const model of names) {
+        metrics.source.oldestSnapshotSeconds.set({ model }, oldestSnapshotSeconds);
+        metrics.source.clockOffsetSeconds.set({ model }, offsetSeconds);
+        if (replayLagSeconds !== null)
+          metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
+      }
+      return findings;
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error;
-      return [{ severity: 'error', detail: unreachable(error) }];
+      return [{ severity: 'error' as const, detail: unreachable(error) }];
     }
   };
   const lookAtAll = async () => {
@@ -66,7 +55,7 @@ export function watchSources(
     for (const [source, names] of bySource) {
       const isWell = faults.get(source) === '';
       if (isWell && !names.some((name) => atWork.has(name))) continue;
-      const findings = await check(source, names);
+      const findings = await look(source, names);
       if (stopped.signal.aborted) return;
       const text = textOf(findings);
       if (text !== '' && text !== logged.get(source)) logger.warn({ models: names }, text);

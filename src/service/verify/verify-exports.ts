@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { describeError } from '../../foundation/domain/describe-error.ts';
 import { unlessAborted } from '../../foundation/domain/patience.ts';
@@ -192,24 +191,15 @@ function limitMs({ intervals, rows, bytes }: ExportSize): number {
 
 /** Fails after the time, even if the work does not end. */
 async function within<T>(ms: number, stop: AbortController, work: () => Promise<T>): Promise<T> {
-  const ended = new AbortController();
-  const late = sleep(Math.min(ms, 2 ** 31 - 1), null, { signal: ended.signal }).then(() => {
-    const minutes = Math.ceil(ms / 60_000);
-    const error = new Error(
-      `it took longer than ${minutes} minutes, which is much for its size: its store or its source is too slow`,
-    );
-    stop.abort(error);
-    throw error;
-  });
-  const working = work();
-  try {
-    return await unlessAborted(Promise.race([working, late]), stop.signal);
-  } finally {
-    // Neither may fail without a listener.
-    late.catch(() => {});
-    working.catch(() => {});
-    ended.abort();
-  }
+  const late = setTimeout(
+    () => {
+      const minutes = Math.ceil(ms / 60_000);
+      const why = 'which is much for its size: its store or its source is too slow';
+      stop.abort(new Error(`it took longer than ${minutes} minutes, ${why}`));
+    },
+    Math.min(ms, 2 ** 31 - 1),
+  );
+  return unlessAborted(work(), stop.signal).finally(() => clearTimeout(late));
 }
 
 const again = 'Fix the cause, then run `sluice verify` again.';

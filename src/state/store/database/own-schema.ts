@@ -43,9 +43,7 @@ export async function readSchemas(client: Client): Promise<Schemas> {
                      and nspname <> all (current_schemas(false)) and has_schema_privilege(oid, 'create')
                    order by nspname) as others`,
   );
-  const [row] = rows;
-  if (!row) throw new Error('no row');
-  return row;
+  return rows[0] as Schemas;
 }
 
 /** The name of the schema that we make, or that an administrator makes for us. */

@@ -32,9 +32,7 @@ async function read(client: Client): Promise<RoleSettings> {
                               where d.datname = current_database() and r.setrole = quote_ident(session_user)::regrole)), '[]') as missing`,
     [JSON.stringify(pinned)],
   );
-  const [settings] = rows;
-  if (!settings) throw new Error('no row');
-  return settings;
+  return rows[0] as RoleSettings;
 }
 
 export const isComplete = ({ missing, path }: RoleSettings): boolean =>
