@@ -60,7 +60,7 @@ export function openCourier(
     sender,
     onSent: (kind, { delivered }) =>
       metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
-    onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
+    onError: (error) => logger.error({ err: error }, 'a notification could not be handled'),
   });
 }
 
