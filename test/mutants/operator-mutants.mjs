@@ -24,7 +24,7 @@ export const operatorMutants = [
       'a dry run changes the chain',
       'apply',
       'if (options.dryRun) {',
-      'if (options.dryRun) {\n    await sendChain(api, plan.chain ?? []);',
+      'if (options.dryRun) {\n    await sendChanges(api, plan.chain ?? [], []);',
     ],
     ['--secrets sends nothing', 'apply', 'const resent = secrets &&', 'const resent = false &&'],
     [
@@ -40,21 +40,27 @@ export const operatorMutants = [
       'error.status === 499',
     ],
     [
+      'what another client created at the same time fails',
+      'apply',
+      'if (!isConflict ||',
+      'if (isConflict ||',
+    ],
+    [
       'a secret that is not set is sent',
       'apply',
       'if (sends) problems.push',
       'if (!step) problems.push',
     ],
-    ['a secret is a difference', 'apply', 'if (isSecret(name)) continue;', ''],
+    ['a secret is a difference', 'apply-changes', 'if (isSecret(name)) continue;', ''],
     [
       'a folder below the project is another one',
-      'apply',
+      'apply-changes',
       'if (isBelow || isSame(before, newValue)) continue;',
       'if (isSame(before, newValue)) continue;',
     ],
     [
       'a time that is written differently is another one',
-      'apply',
+      'apply-changes',
       'fields.times.has(name) ? isSameTime(before, after) : isSame(before, after)',
       'isSame(before, after)',
     ],
@@ -72,7 +78,7 @@ export const operatorMutants = [
     ],
     [
       'the chain comes after the exports',
-      'apply',
+      'apply-changes',
       'await sendChanges(api, plan.chain ?? [], refused);',
       'setTimeout(() => void sendChanges(api, plan.chain ?? [], refused).catch(() => {}), 3_000);',
     ],

@@ -163,7 +163,7 @@ export async function wholeList<
   for (let { next } = first; next !== null; ) {
     const page = await readPage({ limit: 1_000, offset: results.length });
     results.push(...page.results);
-    next = page.next;
+    next = page.results.length > 0 ? page.next : null;
   }
   return { ...first, next: null, results };
 }

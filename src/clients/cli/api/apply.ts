@@ -1,8 +1,14 @@
-import { isDeepStrictEqual } from 'node:util';
 import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
+import {
+  changesOf,
+  type Difference,
+  differencesOf,
+  queryNames,
+  readStoredQueries,
+} from './apply-changes.ts';
 import {
   type Action,
   type ApplyChoice,
@@ -20,7 +26,6 @@ import { listExports } from './find-export.ts';
 import { isRecord, type Json } from './json.ts';
 import type { BatchExport } from './types.ts';
 import type { Called } from './verb.ts';
-import { parseTime } from '../../../foundation/domain/parse-time.ts';
 
 interface ApplyOptions extends ApplyChoice {
   readonly json: boolean;
@@ -64,7 +69,7 @@ export async function apply({ deps, api, given, isJson }: Called): Promise<null>
   const refused: string[] = [];
   await sendChanges(api, plan.chain ?? [], refused);
   const hasChain = refused.length === 0;
-  const done = hasChain ? await perform(api, plan.steps) : [];
+  const done = hasChain ? await perform(deps, api, plan, options) : [];
   if (!hasChain) {
     refused.push('No export was changed, because a step of the chain was refused.');
   }
@@ -80,6 +85,7 @@ interface Plan {
   /** Null: the file does not speak of the chain. */
   readonly chain: readonly Change[] | null;
   readonly stored: readonly BatchExport[];
+  readonly fields: ExportFields;
 }
 
 /** @throws CliError with all faults of the file, whichever part they are in */
@@ -98,7 +104,7 @@ async function planFile(
   const planning = { ...options, problems };
   const chain = transformations && (await planChain(deps, api, transformations, planning));
   if (problems.length > 0) throw new CliError(problems.join('\n'));
-  return { steps, chain, stored };
+  return { steps, chain, stored, fields };
 }
 
 /** @param made what was done of the plan; in a dry run all of it */
@@ -177,7 +183,7 @@ function planSteps(
 function updateStep(
   spec: Json,
   stored: BatchExport,
-  { fields, queries }: Known,
+  { fields, queries }: Omit<Known, 'problems'>,
   { secrets = false }: ApplyOptions,
 ): Step {
   const { id, name } = stored;
@@ -193,7 +199,12 @@ const deleteStep = ({ id, name }: BatchExport): Step => {
 };
 
 /** Continues after a failure, so that one bad export does not hold the others; deletes last, if all is well. */
-async function perform(api: Api, steps: readonly Step[]): Promise<readonly Step[]> {
+async function perform(
+  deps: CliDeps,
+  api: Api,
+  { steps, fields }: Plan,
+  options: ApplyOptions,
+): Promise<readonly Step[]> {
   const done: Step[] = [];
   for (const step of steps) {
     const hasFailed = done.some(({ error }) => error !== null);
@@ -202,7 +213,9 @@ async function perform(api: Api, steps: readonly Step[]): Promise<readonly Step[
       continue;
     }
     try {
-      done.push({ ...step, id: await send(api, step) });
+      const { taken, after } = await performOne(deps, api, step, fields, options);
+      done.push({ ...taken, id: after?.id ?? taken.id });
+      if (after) reportLeft(deps, taken, after, fields);
     } catch (error) {
       const isOwn = error instanceof CliError && error.exitCode === exitCodes.failed;
       if (!isOwn) throw error;
@@ -212,20 +225,60 @@ async function perform(api: Api, steps: readonly Step[]): Promise<readonly Step[
   return done;
 }
 
-async function send(api: Api, { action, id, body }: Step): Promise<string | null> {
-  if (action === 'unchanged') return id;
+/** Does one step. If another client created the export at the same moment, it is updated. */
+async function performOne(
+  deps: CliDeps,
+  api: Api,
+  step: Step,
+  fields: ExportFields,
+  options: ApplyOptions,
+): Promise<{ readonly taken: Step; readonly after: BatchExport | null }> {
+  try {
+    return { taken: step, after: await send(api, step) };
+  } catch (error) {
+    const isConflict = error instanceof RefusedRequest && error.status === 409;
+    if (!isConflict || step.action !== 'create' || error.attr !== 'name') throw error;
+  }
+  const { name, body: spec } = step;
+  const stored = (await listExports(api)).find((one) => one.name === name);
+  if (!stored) {
+    throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
+  }
+  const queries = await readStoredQueries(api, [{ name, spec }], [stored]);
+  const taken = updateStep(spec, stored, { fields, queries }, options);
+  deps.terminal.err(`${plain(name)}: another client created it meanwhile (${stored.id}).\n`);
+  if (!options.json) for (const line of stepLines(taken, paintFor(deps.terminal))) deps.print(line);
+  return { taken, after: await send(api, taken) };
+}
+
+async function send(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
+  if (action === 'unchanged') return null;
   if (id === null) {
-    return (await api.call('post', 'batch_exports', { body: { ...body, unique_name: true } })).id;
+    return api.call('post', 'batch_exports', { body: { ...body, unique_name: true } });
   }
   const path = { id };
-  if (action === 'update') await api.call('patch', 'batch_exports/{id}', { path, body });
-  else {
-    await api.call('delete', 'batch_exports/{id}', { path }).catch((error: unknown) => {
-      const isGone = error instanceof RefusedRequest && error.status === 404;
-      if (!isGone) throw error;
-    });
+  if (action === 'update') return api.call('patch', 'batch_exports/{id}', { path, body });
+  await api.call('delete', 'batch_exports/{id}', { path }).catch((error: unknown) => {
+    const isGone = error instanceof RefusedRequest && error.status === 404;
+    if (!isGone) throw error;
+  });
+  return null;
+}
+
+/** If the service stores another text for the same thing, each apply would find a difference. */
+function reportLeft(
+  { terminal }: CliDeps,
+  { name, body }: Step,
+  after: BatchExport,
+  fields: ExportFields,
+): void {
+  const hasFilters = (after.filters ?? []).length > 0;
+  for (const { field, before } of differencesOf(body, after, fields)) {
+    // It has the conditions of the filters too.
+    if (hasFilters && queryNames.has(field)) continue;
+    const stored = plain(JSON.stringify(before) ?? 'null');
+    terminal.err(`${plain(name)}: ${field} is stored as ${stored}. Write this in the file.\n`);
   }
-  return id;
 }
 
 /** `project 7 (Web)`: a file applied to the wrong project deletes what is there. */
@@ -264,110 +317,3 @@ function summaryOf(done: readonly Step[], isDryRun: boolean): string {
   if (isDryRun) return `${counts} Nothing was changed (--dry-run).`;
   return failed === 0 ? counts : `${counts.slice(0, -1)}, ${failed} failed.`;
 }
-
-/** A field that a file says differently than the service. */
-interface Difference {
-  /** `destination.config.prefix` */
-  readonly field: string;
-  readonly before: unknown;
-  readonly after: unknown;
-}
-
-/**
- * The fields of `spec` that differ from what the service has. A field that `spec` leaves out is no
- * difference, and neither is a secret: the service shows none.
- *
- * @param query the query of `spec` as the service stores it; undefined: as it is
- */
-function differencesOf(
-  spec: Json,
-  stored: BatchExport,
-  fields: ExportFields,
-  query?: string | null,
-): readonly Difference[] {
-  const current = stored as unknown as Json;
-  return Object.entries(spec).flatMap(([name, value]): readonly Difference[] => {
-    if (name === 'destination' && isRecord(value)) {
-      return destinationDifferences(value, stored, fields);
-    }
-    // The API takes PostHog's name of the query, and answers with its own.
-    const isQuery = queryNames.has(name);
-    const before = current[isQuery ? 'dsl_query' : name];
-    const after = isQuery && query !== undefined ? query : value;
-    const same = fields.times.has(name) ? isSameTime(before, after) : isSame(before, after);
-    return same ? [] : [{ field: name, before: before ?? null, after }];
-  });
-}
-
-function destinationDifferences(
-  { type, config }: Json,
-  { destination, team_id: project }: BatchExport,
-  fields: ExportFields,
-): readonly Difference[] {
-  const facts = fields.destinations.get(destination.type);
-  // A property of the type that it gets may be a secret, though the type that it has has no such property.
-  const wantedType = fields.destinations.get(String(type ?? destination.type));
-  const isSecret = (name: string) => facts?.secrets.has(name) || wantedType?.secrets.has(name);
-  const differences: Difference[] = [];
-  if (type !== undefined && type !== destination.type) {
-    differences.push({ field: 'destination.type', before: destination.type, after: type });
-  }
-  for (const [name, after] of Object.entries(isRecord(config) ? config : {})) {
-    if (isSecret(name)) continue;
-    const before = destination.config[name] ?? null;
-    // Null removes a property. Only those that have no other default may be null.
-    const newValue = after ?? null;
-    const isBelow = facts?.belowProject.has(name) && before === `${project}/${newValue}`;
-    if (isBelow || isSame(before, newValue)) continue;
-    differences.push({ field: `destination.config.${name}`, before, after: newValue });
-  }
-  return differences;
-}
-
-const isSame = (before: unknown, after: unknown) =>
-  isDeepStrictEqual(settled(before), settled(after));
-
-/** The API stores an empty list as null. */
-const settled = (value: unknown) =>
-  Array.isArray(value) && value.length === 0 ? null : (value ?? null);
-
-function isSameTime(before: unknown, after: unknown): boolean {
-  const instant = (value: unknown) =>
-    typeof value === 'string' ? (parseTime(value)?.timestamp ?? value) : value;
-  return isSame(instant(before), instant(after));
-}
-
-/** The body of the request that makes the changes; the destination's secrets go with each change of it. */
-function changesOf(spec: Json, differences: readonly Difference[]): Json {
-  const names = new Set(differences.map(({ field }) => field.split('.')[0] ?? ''));
-  return Object.fromEntries(Object.entries(spec).filter(([name]) => names.has(name)));
-}
-
-/** The names of the query in a file: the second is PostHog's. */
-const queryNames: ReadonlySet<string> = new Set(['dsl_query', 'hogql_query']);
-
-/** The queries of stored exports with filters, as the service has them: with the conditions of the filters. */
-async function readStoredQueries(
-  api: Api,
-  wanted: readonly WantedExport[],
-  stored: readonly BatchExport[],
-): Promise<ReadonlyMap<string, string | null>> {
-  const queries = new Map<string, string | null>();
-  for (const { name, spec } of wanted) {
-    const saved = stored.find((one) => one.name === name);
-    const query = spec.dsl_query === undefined ? spec.hogql_query : spec.dsl_query;
-    const filters = spec.filters === undefined ? saved?.filters : spec.filters;
-    if (!saved || query === undefined || query === saved.dsl_query || !hasSome(filters)) continue;
-    const body: Json = { model: saved.model, dsl_query: query, filters };
-    try {
-      queries.set(name, (await api.call('post', 'batch_exports/query', { body })).dsl_query);
-    } catch (error) {
-      // The change itself is refused with the reason.
-      if (!(error instanceof RefusedRequest)) throw error;
-    }
-  }
-  return queries;
-}
-
-const hasSome = (filters: unknown): boolean =>
-  Array.isArray(filters) && filters.some((one) => isRecord(one));
