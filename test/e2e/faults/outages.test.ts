@@ -12,6 +12,7 @@ import { expectInvariants } from '../../support/invariants.ts';
 import { atNight } from '../../support/nightly.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -159,4 +160,43 @@ atNight(
     await expectInvariants(installation);
   },
   240_000,
+);
+
+atNight(
+  'dead workers are one line, one alarm and a gauge of the API, until one lives again',
+  async () => {
+    const { startApi, processes, workers, db, client } = installation;
+    for (const each of processes) each.kill('SIGKILL');
+    await Promise.all(processes.map((each) => each.waitForExit()));
+    const api = await startApi();
+    const { key } = await createKey(db, { organizationId: null });
+    const operator = client.withKey(key);
+    const events = ['installation.no_workers', 'installation.no_workers_over'];
+    const target = await operator.post('/api/admin/notification_targets', {
+      url: receiver.url,
+      events,
+    });
+    expect(target.status, target.text).toBe(201);
+    const said = (text: string) =>
+      api
+        .output()
+        .split('\n')
+        .filter((line) => line.includes(text)).length;
+    await until(() => messages('installation.no_workers').length > 0, {
+      timeoutMs: 150_000,
+      message: 'the API notifies',
+    });
+    await runAll(hourOf(0));
+    const { text } = await operator.get('/metrics');
+    expect(text).toMatch(/^sluice_worker_capacity 0$/m);
+    await installation.startWorker();
+    await until(() => messages('installation.no_workers_over').length > 0, { timeoutMs: 60_000 });
+    await untilCount(`runs where status in ('Starting', 'Running')`, 0);
+    expect(messages('installation.no_workers')).toHaveLength(1);
+    expect(messages('installation.no_workers_over')).toHaveLength(1);
+    expect(said('No worker has reported for 30 s')).toBe(1);
+    expect(said('workers are alive again')).toBe(1);
+    expect(workers.filter((each) => !each.hasExited())).toHaveLength(1);
+  },
+  300_000,
 );

@@ -100,6 +100,23 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     await expectInvariants(installation);
     await retireExports(installation);
   });
+
+  test('without noeviction: a loud warning in the log, readiness degraded, runs continue', async () => {
+    await asAdmin((redis) => redis.config('SET', 'maxmemory-policy', 'allkeys-lru'));
+    await until(async () => (await readiness()) === 'degraded');
+    const worker = await installation.startWorker();
+    await until(
+      () => /"level":"(warn|error)".*maxmemory-policy to noeviction/.test(worker.output()),
+      { message: () => `the log warns: ${worker.output().slice(0, 2_000)}` },
+    );
+    const exportId = await createS3Export(installation, { name: 'over an evicting Redis' });
+    await backfill(installation, exportId);
+    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed' }]);
+    await asAdmin((redis) => redis.config('SET', 'maxmemory-policy', 'noeviction'));
+    await until(async () => (await readiness()) === 'ok');
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
 });
 
 describe('failover', () => {
