@@ -78,7 +78,7 @@ export const operatorMutants = [
     ],
     [
       'the chain comes after the exports',
-      'apply-changes',
+      'apply',
       'await sendChanges(api, plan.chain ?? [], refused);',
       'setTimeout(() => void sendChanges(api, plan.chain ?? [], refused).catch(() => {}), 3_000);',
     ],
@@ -214,7 +214,7 @@ export const operatorMutants = [
   },
   {
     name: 'operator apply: conditions of filters are a difference of the query',
-    file: `${cli}/apply.ts`,
+    file: `${cli}/apply-changes.ts`,
     find: 'isQuery && query !== undefined ? query : value',
     replace: 'value',
     test: 'test/integration/cli/apply-queries.test.ts',
