@@ -17,33 +17,48 @@ describe('the types of a source', () => {
     create index on shop.typed (team, at)`);
 
   test.each([
-    ['bigint', 'integer'],
-    ['smallint', 'integer'],
-    ['int', 'bigint'],
-    ['int8', 'integer'],
-    ['double precision', 'real'],
-    ['float4', 'float8'],
-    ['numeric(12,2)', 'numeric(10,2)'],
-    ['numeric(8,2)', 'numeric(10,2)'],
-    ['numeric(8)', 'numeric(12)'],
-    ['decimal(8, 2)', 'numeric(12,2)'],
-    ['text', 'varchar(30)'],
-    ['varchar(10)', 'text'],
-    ['char(3)', 'text'],
-    ['numeric(8)', 'numeric(12,4)'],
-    ['numeric(10,2)', 'numeric'],
-    ['numeric(10,3)', 'numeric(10,2)'],
-    ['text', 'integer'],
-    ['bigint', 'numeric'],
-    ['numeric(10,2)[]', 'numeric(12,2)[]'],
-  ])('a model with %s and a table with %s stops', async (declared, real) => {
+    ['bigint', 'integer', 'bigint'],
+    ['smallint', 'integer', 'integer'],
+    ['integer', 'integer', 'integer'],
+    ['int', 'bigint', 'bigint'],
+    ['int8', 'integer', 'bigint'],
+    ['double precision', 'real', 'double precision'],
+    ['float4', 'float8', 'double precision'],
+    ['numeric(12,2)', 'numeric(10,2)', 'numeric(12,2)'],
+    ['numeric(8,2)', 'numeric(10,2)', 'numeric(10,2)'],
+    ['numeric(8)', 'numeric(12)', 'numeric(12,0)'],
+    ['decimal(8, 2)', 'numeric(12,2)', 'numeric(12,2)'],
+    ['text', 'varchar(30)', 'character varying(30)'],
+    ['varchar(10)', 'text', 'text'],
+    ['char(3)', 'text', 'text'],
+    ['numeric(8)', 'numeric(12,4)', null],
+    ['numeric(10,2)', 'numeric', null],
+    ['numeric(10,3)', 'numeric(10,2)', null],
+    ['text', 'integer', null],
+    ['bigint', 'numeric', null],
+    ['numeric(10,2)[]', 'numeric(12,2)[]', null],
+  ])('widen: a model with %s and a table with %s give %s', async (declared, real, written) => {
     await make(`id, team, at, ${real.endsWith(']') ? 'array[1.5]' : '1.5'}::${real} as x`);
     const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
+    const of = (onSchemaChange: 'fail' | 'widen') => ({ ...typed, columns, onSchemaChange });
     const changed = { code: 'source.schema_changed' };
-    await expect(shop.read({ ...typed, columns })).rejects.toMatchObject(changed);
-    expect(await shop.check({ ...typed, columns })).toContainEqual(
-      expect.stringMatching(/^error: column x is .* Correct type, or set on_schema_change\.$/),
-    );
+    if (declared !== real) {
+      await expect(shop.read(of('fail'))).rejects.toMatchObject(changed);
+      expect(await shop.check(of('fail'))).toContainEqual(
+        expect.stringMatching(/^error: column x is .* Correct type, or set on_schema_change\.$/),
+      );
+    }
+    if (written === null) {
+      const detail = expect.stringMatching(/, and neither type is wider$/);
+      await expect(shop.read(of('widen'))).rejects.toMatchObject({ ...changed, detail });
+      return;
+    }
+    const snapshot = await shop.source(of('widen')).open(caseRequest(), never);
+    await snapshot.close();
+    expect(snapshot.columns[1]?.sourceType).toBe(written);
+    const [row] = await shop.read(of('widen'));
+    const { x } = row as { x: unknown };
+    expect(Number(x)).toBe(/int|^numeric\(12\)$/.test(real) ? 2 : 1.5);
   });
 
   test.each([
@@ -64,13 +79,15 @@ describe('the types of a source', () => {
       for (const digits of ['(10,2)', '(12,4)', '']) {
         await make(`id, team, at, null::numeric${digits}${brackets} as x`);
         const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
-        const typeOf = async (onSchemaChange: 'fail' | 'follow') => {
+        const typeOf = async (onSchemaChange: 'fail' | 'follow' | 'widen') => {
           const source = shop.source({ ...typed, columns, onSchemaChange });
           const snapshot = await source.open(caseRequest(), never);
           await snapshot.close();
           return snapshot.columns[1]?.sourceType;
         };
-        expect(await typeOf('fail')).toBe(`numeric${brackets}`);
+        expect([await typeOf('fail'), await typeOf('widen')]).toEqual(
+          Array(2).fill(`numeric${brackets}`),
+        );
         expect(await typeOf('follow')).toBe(`numeric${digits}${brackets}`);
       }
     },

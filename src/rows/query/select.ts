@@ -19,6 +19,8 @@ import { isWrittenSince } from './written-since.ts';
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   /** Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL prints. */
   readonly sentAs?: 'text';
+  /** The type that it is cast to, as SQL prints it. */
+  readonly castTo?: string;
 }
 
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
@@ -104,9 +106,10 @@ function rowsSql(
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) => {
-    const { type, sentAs } = columns[index] ?? {};
-    if (sentAs === 'text') return textTarget(output);
-    return type === 'as_json' ? jsonTarget(output) : plainTarget(output);
+    const { type, sentAs, castTo } = columns[index] ?? {};
+    if (sentAs === 'text') return castTarget(output, 'pg_catalog.text');
+    if (type === 'as_json') return jsonTarget(output, castTo);
+    return castTo === undefined ? plainTarget(output) : castTarget(output, castTo);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const isSorted = selection.element?.isUnique !== true;
@@ -161,16 +164,19 @@ export const plainTarget =
   (dialect) =>
     `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
 
-const textTarget =
-  ({ name, expression }: Output): Target =>
+const cast = (value: string, type: string): string => `CAST(${value} AS ${type})`;
+
+const castTarget =
+  ({ name, expression }: Output, type: string): Target =>
   (dialect) =>
-    `CAST(${printExpression(expression, dialect)} AS pg_catalog.text) AS ${quoteName(name)}`;
+    `${cast(printExpression(expression, dialect), type)} AS ${quoteName(name)}`;
 
 const jsonTarget =
-  ({ name, expression }: Output): Target =>
+  ({ name, expression }: Output, castTo?: string): Target =>
   (dialect) => {
-    const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
-    return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
+    const value = printExpression(expression, dialect);
+    const json = `pg_catalog.to_json(${castTo === undefined ? value : cast(value, castTo)})`;
+    return `${cast(json, 'pg_catalog.text')} AS ${quoteName(name)}`;
   };
 
 export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {

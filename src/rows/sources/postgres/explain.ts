@@ -9,7 +9,7 @@ import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
 import { findRefusal } from './refusal.ts';
-import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
+import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 
 export async function explain(
   options: SnapshotOptions,
@@ -24,9 +24,9 @@ export async function explain(
     // A query may fail because of the change of a type: the change is what to name.
     const shape = await describeColumns(client, usedSql ?? describeSql, signal);
     const changes = await findTypeChanges(client, columns, shape, signal);
-    refuseTypeChanges(model, changes);
+    const wider = applyTypeChanges(model, changes);
     const described = usedSql === null ? shape : await describeColumns(client, describeSql, signal);
-    const planned = select(described);
+    const planned = select(described, wider);
     await query(client, planned.explainSql(request.interval, runs), signal);
     const refusal = await findRefusal(client, relation, signal);
     if (refusal) throw refusal;

@@ -31,7 +31,7 @@ import type { Selection } from '../../query/selection.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import { writtenType } from './schema-changes.ts';
+import { type WiderTypes, writtenType } from './schema-changes.ts';
 import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-point.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 
@@ -96,7 +96,8 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
   readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
-  select(described: readonly DescribedColumn[]): SelectPlan;
+  /** @param wider columns that are sent with a wider type than their own */
+  select(described: readonly DescribedColumn[], wider?: WiderTypes): SelectPlan;
 }
 
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
@@ -135,7 +136,7 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
     model,
     describeSql: describeSql(model, query, described),
     used: usedBy(request, model, query),
-    select(given) {
+    select(given, wider = new Map()) {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
@@ -143,7 +144,7 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
         intervalColumn === null
           ? null
           : { name: intervalColumn, type: columnTypeOf(typeOid), sourceType };
-      const sent = sentColumns(read, given);
+      const sent = sentColumns(read, given, wider);
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
     },
@@ -343,22 +344,29 @@ interface SentColumns {
   readonly width: number;
 }
 
-function sentColumns(read: ReadRequest, given: readonly DescribedColumn[]): SentColumns {
+function sentColumns(
+  read: ReadRequest,
+  given: readonly DescribedColumn[],
+  wider: WiderTypes,
+): SentColumns {
   const { request, model, query } = read;
   const outputs = outputsOf(model, query);
   const sendsText = request.nested === 'text' && (request.select ?? 'rows') === 'rows';
   const all = given.map((column, index): Column & SentColumn => {
-    const { name, typeOid } = column;
+    const { name } = column;
     const expression = outputs[index]?.expression;
     const source = expression?.kind === 'column' ? expression.name : null;
-    const sourceType =
+    const wide = source === null ? undefined : wider.get(source);
+    const written =
       source === null ? column.sourceType : writtenType(model, source, column.sourceType);
+    const sourceType = wide?.sourceType ?? written;
     // Keys come as they always have: their digests are kept.
     const isKey = source !== null && model.keyColumns.includes(source);
     if (sendsText && isNested({ ...column, sourceType }) && index < outputs.length && !isKey) {
       return { name, type: 'text', sourceType, sentAs: 'text' };
     }
-    return { name, type: columnTypeOf(typeOid), sourceType };
+    const type = columnTypeOf(wide?.typeOid ?? column.typeOid);
+    return { name, type, sourceType, ...(wide && { castTo: wide.sql }) };
   });
   return { all, width: outputs.length };
 }

@@ -23,7 +23,7 @@ import { PlannedRows, type PlanSelect, type SelectPlan } from './plan.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import type { SequencePlan } from './sequence-point.ts';
 import type { Reader } from './session-settings.ts';
-import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
+import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 import { countLimit, slicesOf } from './slices.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
@@ -98,8 +98,7 @@ async function takeSnapshot(
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, usedShape, signal);
-    refuseTypeChanges(model, changes);
-    const planned = select(named);
+    const planned = select(named, applyTypeChanges(model, changes));
     const slices = slicesOf(request, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
