@@ -1,7 +1,7 @@
 import type { Pool, QueryResult, QueryResultRow } from 'pg';
 import type { Sql } from '../../src/state/store/database/database.ts';
 
-/** A statement with its values where they belong: sql`delete from runs where id = ${id}`. */
+/** A statement with its values at their places: sql`delete from runs where id = ${id}`. */
 export type SqlTag = <Row extends object>(
   parts: TemplateStringsArray,
   ...values: readonly unknown[]

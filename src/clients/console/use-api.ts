@@ -70,7 +70,7 @@ export const SayContext = createContext<Say>(() => {});
 
 export const useSay = (): Say => useContext(SayContext);
 
-/** Told after an action of the reader: what the page polls is loaded again at once. */
+/** Reported after an action of the reader: what the page polls is loaded again at once. */
 const changes = new EventTarget();
 const announceChange = () => changes.dispatchEvent(new Event('change'));
 

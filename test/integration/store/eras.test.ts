@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../../../src/state/store/database/eras.ts';
@@ -109,17 +109,18 @@ describe('the current era', () => {
     await database.adminSql`revoke execute on function pg_control_system() from public`;
     await database.admin.query(`create role ${role} role ${testServer().owner.name}`);
     await db.query(`grant select, insert on eras to ${role}`);
-    onTestFinished(async () => {
+    try {
+      const era = await db.transaction(async (tx) => {
+        await tx.query(`set local role ${role}`);
+        expect(await tx.query('select system_identifier from read_place()')).toEqual([
+          { system_identifier: null },
+        ]);
+        return currentEra(tx);
+      });
+      expect(era).toMatchObject({ number: 1, held: false });
+    } finally {
       await database.admin.query(`drop owned by ${role}; drop role ${role}`);
-    });
-    const era = await db.transaction(async (tx) => {
-      await tx.query(`set local role ${role}`);
-      expect(await tx.query('select system_identifier from read_place()')).toEqual([
-        { system_identifier: null },
-      ]);
-      return currentEra(tx);
-    });
-    expect(era).toMatchObject({ number: 1, held: false });
+    }
   });
 });
 

@@ -171,7 +171,7 @@ const pauseMs = 1_000;
 /** A minute: longer than a restart or a failover takes. */
 const maxAsks = 60;
 
-/** For a command that waits: a service that restarts must not end it, unless it is away for a minute. */
+/** For a command that waits: a service that restarts must not end it, unless it is unreachable for a minute. */
 export async function keepAsking<T>({ err, signal }: Terminal, ask: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {

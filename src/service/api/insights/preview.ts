@@ -193,7 +193,7 @@ async function answer(deps: Deps, request: Request, reply: Reply, input: Preview
   return sendText(reply, 'application/json', json);
 }
 
-/** A destination of which only these settings count. */
+/** A destination. Only these settings of it count. */
 function withRowSettings(destinations: readonly DestinationDefinition[]) {
   const settings: TProperties = {};
   for (const { configSchema } of destinations) {
