@@ -159,10 +159,6 @@ export function settingsOfFields(fields: Changes<ExportSettingFields>): Changes<
   return pick(({ field }) => fields[field as keyof ExportSettingFields]);
 }
 
-/** The settings alone, in one order. */
-export const settingsOf = (settings: ExportSettings): ExportSettings =>
-  pick(({ name }) => settings[name]);
-
 export function fieldsOfSettings(settings: ExportSettings): ExportSettingFields {
   const fields = settingList.map(({ field, name }) => [field, settings[name]]);
   return Object.fromEntries(fields) as ExportSettingFields;
