@@ -23,8 +23,7 @@ const pure = [
  * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
  * - `store/{statement-plans,burst-plans}.test.ts` have the plans of statements.
  * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, keys, rejected rows and folders, and `worker/look-back.test.ts`
- *   the look-back. `api/row-preview.test.ts` has previews,
- *   and `security/{previews,preview-connections,query-bounds}.test.ts` have their limits.
+ *   the look-back. `api/row-preview.test.ts` has previews, and `security/{previews,preview-connections,query-bounds}.test.ts` their limits.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
  * - `integration/postgres-standby.test.ts` has standbys.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `integration/postgres-{source,settle}.test.ts` sources that fail and rows that come late.
@@ -42,10 +41,10 @@ export const atNight = [
   'test/integration/{api/transformation-lab,worker/look-back-failures}.test.ts',
   'test/conformance/{consumers-guide,parquet-readers}.test.ts',
   'test/conformance/source-{errors,maintenance,policies,standby}.test.ts',
-  'test/security/{answer-weights,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
+  'test/security/{answer-weights,hostile-store-runs,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{clocks,crashes,embedded-start}.test.ts',
-  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
+  'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
   'test/e2e/faults/{restored-backup,restored-elements,settling,standby}.test.ts',
 ];
 

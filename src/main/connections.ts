@@ -25,7 +25,7 @@ export function smallOpensOf({ WORKER_SMALL_RUNS: most }: Pick<Config, 'WORKER_S
   };
 }
 
-/** `worker/look-back.ts` and `worker/run-sample-jobs.ts`: as many as they have lanes. One more waits for transactions. */
+/** `use-cases/runs/look-back.ts` and `worker/run-sample-jobs.ts`: as many as they have lanes. One more waits for transactions. */
 const besideRuns = 4 + 2 + 1;
 
 /** Maximum connections of one worker to a source. A large run counts its rows over a second one. */
