@@ -80,7 +80,7 @@ export const betweenMutants = [
   },
   {
     name: 'other histories: a file in place is replaced, whichever run wrote it',
-    file: 'src/rows/pipeline/commit.ts',
+    file: 'src/rows/pipeline/in-place.ts',
     find: '  if (isRecorded || (await knowsFile(found, key, ports.knowsCommit))) return;\n',
     replace:
       '  if (isRecorded || found.bytes >= 0 || (await knowsFile(found, key, ports.knowsCommit))) return;\n',

@@ -8,7 +8,8 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { refusePartOfDay } from '../sources/source.ts';
 import { withOpenSteps } from '../transforms/own-steps.ts';
-import { type Commit, commitFiles, findAdoptable, findUnchanged } from './commit.ts';
+import { type Commit, commitFiles, schemaOf } from './commit.ts';
+import { findAdoptable, findUnchanged } from './current-files.ts';
 import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows, expireFiles } from './erase-rows.ts';
 import type {
@@ -26,7 +27,7 @@ import {
 } from '../../foundation/domain/receipt.ts';
 import { KeySpool, SpoolFolder } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
-import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
+import { type FoundManifest, readManifestAt } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { elementOf, type OpenedRows, openRows } from './open-element.ts';
 import { supplementInterval } from './supplement.ts';

@@ -10,14 +10,15 @@ import {
   type LeftoverFile,
   namedBy,
 } from '../../foundation/domain/receipt.ts';
+import { buildManifest, encodeManifest, type ManifestFacts } from './commit.ts';
+import { knowsFile } from './in-place.ts';
 import {
-  buildTombstone,
-  encodeManifest,
   type FoundManifest,
   isTombstone,
+  type Manifest,
+  mayStat,
   readManifestAt,
 } from './manifest.ts';
-import { knowsFile, mayStat } from './may-stat.ts';
 
 /** The current commit of an interval, whose older generations are removed. */
 export interface CurrentCommit
@@ -213,4 +214,19 @@ async function entomb(
       if (!conflict || tried === entombTries) throw error;
     }
   }
+}
+
+/**
+ * Replaces a manifest whose interval has moved to another key. It is never deleted: a worker that is about
+ * to put its first manifest at that key must not find the key free.
+ *
+ * @param movedTo the key of the new manifest; null if the export writes none any more
+ */
+export function buildTombstone(
+  facts: Omit<ManifestFacts, 'mode' | 'columns' | 'files' | 'rejectedFiles'>,
+  movedTo: string | null,
+): Manifest {
+  const nothing = { mode: 'append', columns: [], files: [], rejectedFiles: [] } as const;
+  const empty = buildManifest({ ...facts, ...nothing });
+  return { ...empty, moved_to: movedTo };
 }

@@ -1,22 +1,12 @@
 import { createHash } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
-import type { Destination } from '../destinations/destination.ts';
+import type { Destination, FileFacts } from '../destinations/destination.ts';
+import type { ManifestElement } from '../../foundation/domain/element.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import {
-  baseReasons,
-  type Element,
-  type ManifestElement,
-} from '../../foundation/domain/element.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
-import type {
-  AttemptFacts,
-  CommittedFiles,
-  ManifestFile,
-} from '../../foundation/domain/receipt.ts';
-import type { Column } from '../../foundation/domain/row-block.ts';
-import type { RunPurpose } from '../../foundation/domain/run.ts';
-import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
-import { type Instant, toTimestamp } from '../../foundation/domain/time.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
+import type { Signature } from '../../foundation/domain/signature.ts';
+import type { Instant } from '../../foundation/domain/time.ts';
 
 /** The contents of an interval. It is written last, so a reader that waits for it sees no half interval. */
 export interface Manifest {
@@ -51,59 +41,6 @@ export interface Manifest {
   readonly receipt?: Signature;
 }
 
-export interface ManifestFacts
-  extends Pick<AttemptFacts, 'exportId' | 'runId' | 'attempt' | 'interval' | 'mode'>,
-    Pick<CommittedFiles, 'generation' | 'era' | 'snapshotAt' | 'element'> {
-  readonly purpose?: RunPurpose;
-  readonly snapshot?: string;
-  readonly format: string;
-  readonly compression: string | null;
-  readonly columns: readonly Column[];
-  readonly files: readonly ManifestFile[];
-  readonly rejectedFiles: readonly ManifestFile[];
-}
-
-export function buildManifest(facts: ManifestFacts): Manifest {
-  return {
-    batch_export_id: facts.exportId,
-    run_id: facts.runId,
-    attempt: facts.attempt,
-    generation: facts.generation,
-    era: facts.era,
-    data_interval_start: toTimestamp(facts.interval.start),
-    data_interval_end: toTimestamp(facts.interval.end),
-    ...(facts.mode === 'snapshot' && { mode: 'snapshot', snapshot_at: facts.snapshotAt ?? null }),
-    ...(facts.element && { mode: 'changes', element: elementOf(facts.element, facts.snapshot) }),
-    ...(facts.purpose === 'expire' && { removed_by: 'keep_snapshots' }),
-    format: facts.format,
-    compression: facts.compression,
-    schema: schemaOf(facts.columns),
-    total_rows: sum(facts.files, (file) => file.rows),
-    total_bytes: sum(facts.files, (file) => file.bytes),
-    files: facts.files.map(entryOf),
-    rejected_rows: sum(facts.rejectedFiles, (file) => file.rows),
-    rejected_files: facts.rejectedFiles.map(entryOf),
-  };
-}
-
-function elementOf(element: Element, snapshot = ''): ManifestElement {
-  const { number, follows, base, from, point, at, deletes, uncompared } = element;
-  return {
-    number,
-    follows,
-    base: base === null ? null : baseReasons[base],
-    from_version: from,
-    version_type: point.versionType,
-    snapshot: snapshot.split('@')[0] ?? '',
-    snapshot_at: toTimestamp(at),
-    deletes,
-    ...(uncompared !== undefined && { complete: uncompared === 0 }),
-  };
-}
-
-export const schemaOf = (columns: readonly Column[]): Manifest['schema'] =>
-  columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
-
 /** A digest of what a manifest says about columns. Any writer of the bucket may have put these bytes there. */
 export function digestOfSchema(schema: unknown): string {
   const pairs = Array.isArray(schema) ? schema.map((one) => [one?.name, one?.type]) : schema;
@@ -121,28 +58,8 @@ export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile):
   sha256,
 });
 
-/**
- * Replaces a manifest whose interval has moved to another key. It is never deleted: a worker that is about
- * to put its first manifest at that key must not find the key free.
- *
- * @param movedTo the key of the new manifest; null if the export writes none any more
- */
-export function buildTombstone(
-  facts: Omit<ManifestFacts, 'mode' | 'columns' | 'files' | 'rejectedFiles'>,
-  movedTo: string | null,
-): Manifest {
-  const nothing = { mode: 'append', columns: [], files: [], rejectedFiles: [] } as const;
-  const empty = buildManifest({ ...facts, ...nothing });
-  return { ...empty, moved_to: movedTo };
-}
-
 export function isTombstone(manifest: Manifest): boolean {
   return manifest.moved_to !== undefined;
-}
-
-/** The bytes of a manifest with its receipt: equal manifests give equal bytes, as long as one key signs. */
-export function encodeManifest(manifest: Manifest, sign: Sign): Buffer {
-  return Buffer.from(`${JSON.stringify(withReceipt(manifest, sign), null, 2)}\n`);
 }
 
 export const digestOfBytes = (bytes: Uint8Array): string =>
@@ -203,16 +120,26 @@ export async function readManifestAt(
   signal?: AbortSignal,
 ): Promise<FoundManifest | null | 'denied'> {
   const options = { maxBytes: maxManifestBytes, ...(signal ? { signal } : {}) };
-  const object = await destination.readFile(key, options).catch((error: unknown) => {
-    if (error instanceof SluiceError && error.code === 'destination.access_denied')
-      return 'denied' as const;
-    throw error;
-  });
+  const object = await destination.readFile(key, options).catch(deniedOrThrow);
   if (object === null || object === 'denied') return object;
   const { etag, modifiedAt = null } = object;
   const bytes = await buffer(object.body);
   const sha256 = digestOfBytes(bytes);
   return { manifest: await decodeManifest(bytes), etag, modifiedAt, sha256 };
+}
+
+/** Facts of an object: null if there is none, `denied` if the credentials cannot read. */
+export async function mayStat(
+  destination: Destination,
+  key: string,
+  signal: AbortSignal,
+): Promise<FileFacts | null | 'denied'> {
+  return destination.statFile(key, signal).catch(deniedOrThrow);
+}
+
+function deniedOrThrow(error: unknown): 'denied' {
+  if (error instanceof SluiceError && error.code === 'destination.access_denied') return 'denied';
+  throw error;
 }
 
 export function sum<T>(items: readonly T[], value: (item: T) => number): number {

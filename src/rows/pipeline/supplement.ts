@@ -8,10 +8,10 @@ import {
 } from '../../foundation/domain/receipt.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import { commitFiles } from './commit.ts';
+import { commitFiles, schemaOf } from './commit.ts';
 import { requestOf, type SettledAttempt } from './interval-job.ts';
 import { digestOf, KeySpool, RowBits } from './key-spool.ts';
-import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
+import { isTombstone, type Manifest } from './manifest.ts';
 import { withSchema } from './missing-rows.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowKeys, textOfKeys } from './row-keys.ts';

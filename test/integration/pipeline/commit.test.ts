@@ -2,11 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import {
-  buildTombstone,
-  digestOfBytes,
-  encodeManifest,
-} from '../../../src/rows/pipeline/manifest.ts';
+import { encodeManifest } from '../../../src/rows/pipeline/commit.ts';
+import { digestOfBytes } from '../../../src/rows/pipeline/manifest.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,
@@ -20,7 +17,7 @@ import {
   readManifest,
 } from '../../support/interval-bench.ts';
 import { useEach, useStage } from '../../support/use-stage.ts';
-import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
+import { buildTombstone, removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
 import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import {
