@@ -14,8 +14,9 @@ import { codeOf, isDeniedUpload, isUnreached, isUnsupported } from './errors.ts'
 import { deleteObjects, headObject } from './objects.ts';
 import { markerKey, probeStore } from './probe.ts';
 import { putSmallObject } from './put-object.ts';
-import { abortUpload, createUpload, openDigest, uploadPart } from './uploads.ts';
-import { openWriter } from './writer.ts';
+import { openDigest } from './part-digest.ts';
+import { abortUpload } from './upload-doubts.ts';
+import { createUpload, openWriter, uploadPart } from './writer.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {

@@ -11,7 +11,7 @@ import { commitManifest } from './manifest.ts';
 import { ownerOf, runOf } from './object-metadata.ts';
 import { deleteObjects, headObject, listObjects, listUploads, readObject } from './objects.ts';
 import { probePutsOf, probeStore } from './probe.ts';
-import { abortUpload } from './uploads.ts';
+import { abortUpload } from './upload-doubts.ts';
 import { openWriter } from './writer.ts';
 
 /** A probe during a commit delays a run that holds a lease. */

@@ -1,4 +1,4 @@
-import type { FileOptions, RunMark } from '../destination.ts';
+import type { FileOptions, RunMark, UploadRef } from '../destination.ts';
 
 /**
  * Metadata of our files. The mark is random, of one upload or one put: after a lost answer it shows whether the object
@@ -26,6 +26,20 @@ export function metadataHeaders(
 
 export function hasMark(metadata: Metadata, mark: string): boolean {
   return mark !== '' && metadata?.[markName] === mark;
+}
+
+/** Says whether an object with this metadata was made by this upload. */
+export function isOwnObject(
+  upload: UploadRef,
+  metadata: Readonly<Record<string, string>> | undefined,
+): boolean {
+  return hasMark(metadata, splitId(upload)[0]);
+}
+
+/** Our id of an upload is `<mark>.<the store's id>`. */
+export function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
+  const dot = uploadId.indexOf('.');
+  return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
 }
 
 /** The export that made an object; null if the object does not say: another program may have put it. */

@@ -1,5 +1,6 @@
 import { createHash, type Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import type { S3Connection } from './client.ts';
 
 /** Checksums of a part, each computed only if it is needed. */
 export interface PartSums {
@@ -23,10 +24,11 @@ export class PartDigest {
     this.#md5 = wanted.md5 ? createHash('md5') : null;
   }
 
-  update(bytes: Uint8Array): void {
+  update(bytes: Uint8Array): this {
     if (this.#crc32 !== null) this.#crc32 = crc32(bytes, this.#crc32);
     this.#sha256?.update(bytes);
     this.#md5?.update(bytes);
+    return this;
   }
 
   /** Call it once. */
@@ -37,6 +39,17 @@ export class PartDigest {
       md5: this.#md5?.digest('hex') ?? null,
     };
   }
+}
+
+/** Over TLS a signed CRC32 protects the bytes, else a SHA-256. @param isFirst small files have one part, whose ETag is its MD5 */
+export function openDigest(
+  { secure }: Pick<S3Connection, 'secure'>,
+  checksums: boolean,
+  isFirst = false,
+): PartDigest {
+  // A part without a CRC32 has an MD5.
+  const md5 = !checksums || isFirst;
+  return new PartDigest({ crc32: checksums, sha256: !(secure && checksums), md5 });
 }
 
 function encodeCrc32(sum: number): string {

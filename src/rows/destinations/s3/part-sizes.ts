@@ -80,3 +80,25 @@ export function learnParts(
   if (bytes <= plan.bytes && equal === plan.equal && allowed === plan.most) return null;
   return { equal, most: allowed, bytes };
 }
+
+/** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
+const firstBytes = 64 * 1024;
+const growth = 4;
+
+/** The buffer of a part: one of an earlier part, if it has the size. Allocating one costs more than filling it. */
+export function takeBuffer(size: number, isFirst: boolean, spare: Buffer[]): Buffer {
+  const reused = spare.pop();
+  if (reused?.length === size) return reused;
+  spare.length = 0;
+  // Most files are much smaller than a part.
+  return Buffer.allocUnsafeSlow(isFirst ? Math.min(size, firstBytes) : size);
+}
+
+/** The buffer, or a larger one with the same bytes. @param filled how many there are @param most the size of the part */
+export function makeRoom(buffer: Buffer, needed: number, filled: number, most: number): Buffer {
+  if (needed <= buffer.length) return buffer;
+  const grown = Math.min(most, Math.max(needed, growth * buffer.length));
+  const larger = Buffer.allocUnsafeSlow(grown);
+  buffer.copy(larger, 0, 0, filled);
+  return larger;
+}

@@ -16,14 +16,10 @@ import { codeOf, isDeniedUpload, isNotImplemented, StoreError } from './errors.t
 import { hasBytes } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { once, putSmallObject } from './put-object.ts';
-import {
-  abortUpload,
-  completion,
-  createUpload,
-  isOwnObject,
-  openDigest,
-  uploadPart,
-} from './uploads.ts';
+import { isOwnObject } from './object-metadata.ts';
+import { openDigest } from './part-digest.ts';
+import { abortUpload } from './upload-doubts.ts';
+import { completion, createUpload, uploadPart } from './writer.ts';
 
 /** For removing marker objects and uploads, also after the probe was stopped. */
 const cleanupMs = 5_000;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
 import type {
   CompleteOptions,
@@ -9,38 +9,45 @@ import type {
   UploadJournal,
   UploadRef,
 } from '../destination.ts';
+import { checkLength } from './answer.ts';
 import { withDelayedAbort } from './call-deadline.ts';
-import type { S3Connection } from './client.ts';
-import { allowedParts, codeOf, toDestinationError } from './errors.ts';
-import { PartDigest, type PartSums } from './part-digest.ts';
-import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts';
-import { type FilePut, putFile } from './put-object.ts';
+import { type S3Connection, sendTo } from './client.ts';
+import { completionCondition, conditionHeaders, type PutCondition } from './conditions.ts';
+import { allowedParts, codeOf, refusesChecksums, toDestinationError } from './errors.ts';
+import { notAStore, usualAdvice } from './not-the-store.ts';
+import { metadataHeaders, splitId } from './object-metadata.ts';
+import { openDigest, type PartDigest, type PartSums } from './part-digest.ts';
+import {
+  learnParts,
+  makeRoom,
+  type PartPlan,
+  partSize,
+  planParts,
+  takeBuffer,
+} from './part-sizes.ts';
+import { encodeHex, type FilePut, guardedBy, putFile } from './put-object.ts';
+import { type StoreRequest, textsOf } from './store-client.ts';
 import {
   abortUpload,
-  type BegunUpload,
-  completeUpload,
-  createUpload,
+  checkObject,
+  digestOf,
+  isRefused,
+  judgeCompletion,
   partEtag,
-  signsParts,
   type UploadPart,
-  uploadPart,
-} from './uploads.ts';
-
-export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
+  type WholeUpload,
+} from './upload-doubts.ts';
+import { escapeXml } from './xml.ts';
 
 /** The bucket of a file, and what is notified of its upload. */
 interface Writing {
   readonly connection: S3Connection;
-  readonly limits: PartLimits;
+  readonly limits: Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
   readonly journal: UploadJournal;
   readonly signal?: AbortSignal | undefined;
   /** Probes again how the store treats conditional puts. Absent: no file is put at once. */
   readonly probe?: FilePut['probe'];
 }
-
-/** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
-const firstBytes = 64 * 1024;
-const growth = 4;
 
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
 const abortPatienceMs = 5_000;
@@ -62,7 +69,6 @@ class S3Writer implements FileWriter {
   readonly #inFlight = new Set<Promise<void>>();
   /** The parts that arrived, by their numbers; no gap once all have. */
   readonly #parts: UploadPart[] = [];
-  /** Buffers to reuse: allocating one costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
   /** The size of the part that is being filled; the buffer may still be smaller. */
@@ -101,7 +107,8 @@ class S3Writer implements FileWriter {
     while (rest.length > 0) {
       this.#buffer ??= this.#takeBuffer();
       const taken = rest.subarray(0, this.#partBytes - this.#filled);
-      this.#buffer = this.#makeRoom(this.#buffer, this.#filled + taken.length);
+      const needed = this.#filled + taken.length;
+      this.#buffer = makeRoom(this.#buffer, needed, this.#filled, this.#partBytes);
       this.#buffer.set(taken, this.#filled);
       this.#digest ??= this.#openDigest();
       this.#digest.update(taken);
@@ -141,8 +148,8 @@ class S3Writer implements FileWriter {
     this.#fail(new SluiceError('destination.unavailable', 'the upload was aborted'));
     await Promise.all(this.#inFlight);
     if (this.#begun && !this.#mayBeReplaced) {
-      const { upload } = this.#begun;
-      await abortUpload(this.#connection, upload, AbortSignal.timeout(abortPatienceMs));
+      const patience = AbortSignal.timeout(abortPatienceMs);
+      await abortUpload(this.#connection, this.#begun.upload, patience);
     }
     this.#aborted = true;
   }
@@ -176,22 +183,21 @@ class S3Writer implements FileWriter {
     return putFile(this.#connection, file, { lease, probe, signal: this.#signal });
   }
 
-  /** @param made of the same bytes, as if the store takes what its traits say */
-  #sumsOf(body: Buffer, made: PartSums, checksums: boolean): PartSums {
-    if (checksums === (made.crc32 !== null)) return made;
-    const digest = this.#openDigest(checksums);
-    digest.update(body);
-    return digest.end();
-  }
-
   /** Starts to send the buffer; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
     const buffer = this.#buffer ?? Buffer.alloc(0);
     let sums = (this.#digest ?? this.#openDigest()).end();
     if (this.#begun === null) {
-      this.#begun = await this.#begin();
-      sums = this.#sumsOf(buffer.subarray(0, this.#filled), sums, this.#begun.checksums);
+      // The written bytes do not fit into one request.
+      this.#begun = await beginUpload(this.#writing, this.#options).catch((error: unknown) => {
+        this.#fail(toDestinationError(error));
+        throw error;
+      });
+      // The store may take other checksums than its traits say.
+      if (this.#begun.checksums !== (sums.crc32 !== null)) {
+        sums = this.#openDigest().update(buffer.subarray(0, this.#filled)).end();
+      }
     }
     const { upload } = this.#begun;
     const sending = this.#upload(upload, number, buffer, this.#filled, sums);
@@ -206,27 +212,9 @@ class S3Writer implements FileWriter {
     this.#throwFailure();
   }
 
-  /** The written bytes do not fit into one request. */
-  async #begin(): Promise<BegunUpload> {
-    try {
-      return await beginUpload(this.#writing, this.#options);
-    } catch (error) {
-      this.#fail(toDestinationError(error));
-      throw error;
-    }
-  }
-
-  #openDigest(checksums = this.#takesChecksums()): PartDigest {
-    return new PartDigest({
-      crc32: checksums,
-      sha256: signsParts(this.#connection, checksums),
-      // Small files have one part. A part without a CRC32 has this checksum.
-      md5: !checksums || this.#nextNumber === 1,
-    });
-  }
-
-  #takesChecksums(): boolean {
-    return this.#begun?.checksums ?? this.#connection.traits?.checksums ?? true;
+  #openDigest(): PartDigest {
+    const checksums = this.#begun?.checksums ?? this.#connection.traits?.checksums ?? true;
+    return openDigest(this.#connection, checksums, this.#nextNumber === 1);
   }
 
   /** Never rejects: a failure stops the other parts, and the next call throws it. */
@@ -256,27 +244,13 @@ class S3Writer implements FileWriter {
     const { most, equal } = this.#plan;
     if (this.#nextNumber > most) {
       const detail = `the file needs more than ${most} parts; set max_file_size_mb`;
-      const isLarger = equal && this.#learn(null);
-      const code = isLarger ? 'destination.invalid_parts' : 'destination.invalid_config';
+      const code =
+        equal && this.#learn(null) ? 'destination.invalid_parts' : 'destination.invalid_config';
       this.#fail(new SluiceError(code, detail));
       this.#throwFailure();
     }
-    const size = partSize(this.#nextNumber, this.#plan);
-    this.#partBytes = size;
-    const spare = this.#spare.pop();
-    if (spare?.length === size) return spare;
-    this.#spare.length = 0;
-    // Most files are much smaller than a part.
-    return Buffer.allocUnsafeSlow(this.#nextNumber === 1 ? Math.min(size, firstBytes) : size);
-  }
-
-  /** The buffer, or a larger one with the same bytes. */
-  #makeRoom(buffer: Buffer, needed: number): Buffer {
-    if (needed <= buffer.length) return buffer;
-    const grown = Math.min(this.#partBytes, Math.max(needed, growth * buffer.length));
-    const larger = Buffer.allocUnsafeSlow(grown);
-    buffer.copy(larger, 0, 0, this.#filled);
-    return larger;
+    this.#partBytes = partSize(this.#nextNumber, this.#plan);
+    return takeBuffer(this.#partBytes, this.#nextNumber === 1, this.#spare);
   }
 
   #fail(error: SluiceError): void {
@@ -287,17 +261,6 @@ class S3Writer implements FileWriter {
   #throwFailure(): void {
     if (this.#failure !== null) throw this.#failure;
   }
-}
-
-/** Retryable errors that say that the upload was not completed. */
-const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'destination.conflict',
-  'destination.upload_lost',
-  'destination.invalid_parts',
-]);
-
-function isRefused({ code, spec }: SluiceError): boolean {
-  return refusals.has(code) || (code.startsWith('destination.') && !spec.retryable);
 }
 
 /**
@@ -320,9 +283,117 @@ async function beginUpload(
   options: FileOptions,
 ): Promise<BegunUpload> {
   await journal.starting();
-  const begun = await withDelayedAbort(signal, createPatienceMs, (patient) =>
-    createUpload(connection, options, patient),
-  );
+  const create = (patient: AbortSignal) => createUpload(connection, options, patient);
+  const begun = await withDelayedAbort(signal, createPatienceMs, create);
   await failpoint('upload_begun');
   return begun;
+}
+
+export interface BegunUpload {
+  readonly upload: UploadRef;
+  /** True if its parts have a CRC32. Only if the store said so: some refuse it, and some drop parts that have one. */
+  readonly checksums: boolean;
+}
+
+export async function createUpload(
+  connection: S3Connection,
+  options: FileOptions,
+  signal: AbortSignal,
+): Promise<BegunUpload> {
+  const mark = randomUUID();
+  const create = (checksum: 'CRC32' | undefined) => {
+    const headers = {
+      'content-type': options.contentType,
+      ...metadataHeaders(mark, options),
+      'x-amz-checksum-algorithm': checksum,
+      ...connection.fileHeaders,
+    };
+    const { key } = options;
+    return sendTo(connection, { method: 'POST', key, query: { uploads: '' }, headers }, signal);
+  };
+  const takesChecksums = connection.traits?.checksums ?? true;
+  const created = await create(takesChecksums ? 'CRC32' : undefined).catch((error: unknown) => {
+    if (!takesChecksums || !refusesChecksums(error)) throw error;
+    return create(undefined);
+  });
+  const id = textsOf(created).get('UploadId');
+  if (!id) throw notAStore(`HTTP 200 without an upload id. ${usualAdvice}`);
+  checkLength('the upload id', id);
+  const checksums = takesChecksums && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
+  return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };
+}
+
+export async function uploadPart(
+  connection: S3Connection,
+  upload: UploadRef,
+  number: number,
+  body: Uint8Array,
+  { crc32, sha256, md5 }: PartSums,
+  signal: AbortSignal,
+): Promise<UploadPart> {
+  const etag = await connection.request(async (client, send) => {
+    const request: StoreRequest = {
+      ...{ method: 'PUT', key: upload.key, body },
+      query: { partNumber: String(number), uploadId: splitId(upload)[1], 'x-id': 'UploadPart' },
+      headers: {
+        'content-type': 'application/octet-stream',
+        'x-amz-checksum-crc32': crc32 ?? undefined,
+        'content-md5': crc32 === null && md5 !== null ? encodeHex(md5) : undefined,
+      },
+      payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD',
+    };
+    const { headers } = await client.send(request, send);
+    if (headers.etag) return headers.etag;
+    throw notAStore(`HTTP 200 without an ETag for a part. ${usualAdvice}`);
+  }, signal);
+  return { number, bytes: body.length, tag: crc32 === null ? etag : `${etag} ${crc32}` };
+}
+
+/**
+ * Completes an upload and checks that the object is whole. @returns its ETag
+ *
+ * @throws SluiceError `destination.conflict` if the key does not have what `whole.replaces` says; `run.lease_lost`
+ */
+async function completeUpload(whole: WholeUpload): Promise<string> {
+  const { connection, upload, parts, signal } = whole;
+  const withLease = guardedBy(whole.lease);
+  try {
+    const { given, key } = await connection.request(async (client, send) => {
+      const condition = completionCondition(whole.replaces, connection.traits);
+      const request = completion(upload, parts, condition);
+      const texts = textsOf(await client.send(request, await withLease(send)));
+      const [etag, key] = [texts.get('ETag'), texts.get('Key')];
+      checkLength('the ETag of a completed upload', etag);
+      // A store that fails after it began to answer sends status 200 without a result.
+      if (!etag && !key) {
+        const detail = 'the store answered the completion without a result';
+        throw new SluiceError('destination.unavailable', detail);
+      }
+      return { given: etag ?? '', key };
+    }, signal);
+    // Then the store names exactly this object and the bytes that were sent.
+    const isProven = whole.areDigests && given === digestOf(parts) && key === upload.key;
+    return isProven ? given : await checkObject(whole, given);
+  } catch (error) {
+    return judgeCompletion(whole, error, completeUpload);
+  }
+}
+
+export function completion(
+  upload: UploadRef,
+  parts: readonly UploadPart[],
+  condition: PutCondition,
+): StoreRequest {
+  const listed = parts.map((part) => {
+    const [etag = '', checksum] = part.tag.split(' ');
+    const sum =
+      checksum === undefined ? '' : `<ChecksumCRC32>${escapeXml(checksum)}</ChecksumCRC32>`;
+    return `<Part><ETag>${escapeXml(etag)}</ETag>${sum}<PartNumber>${part.number}</PartNumber></Part>`;
+  });
+  const body = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${listed.join('')}</CompleteMultipartUpload>`;
+  return {
+    ...{ method: 'POST', key: upload.key, query: { uploadId: splitId(upload)[1] } },
+    headers: { 'content-type': 'application/xml', ...conditionHeaders(condition) },
+    body: Buffer.from(body),
+  };
 }
