@@ -5,7 +5,7 @@ import { openDatabase } from '../state/store/database/database.ts';
 import { RunStatements } from '../state/store/runs/run-statements.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { Attempt } from '../service/worker/attempt.ts';
-import type { AttemptReport } from '../service/worker/attempt-report.ts';
+import type { AttemptReport } from '../service/worker/attempt-end.ts';
 import { serveJob } from '../service/worker/run-alone.ts';
 import type { ChildSetup } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';

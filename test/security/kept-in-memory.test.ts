@@ -53,7 +53,7 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/memory-gate.ts #held': 'organizations with runs',
   'service/admission/cpu-use.ts #executing': 'runs in progress',
   'service/admission/cpu-use.ts #used': 'organizations with runs lately',
-  'service/worker/run-ports.ts #held': 'runs in progress',
+  'service/worker/leases.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/run-jobs.ts #waiting': 'backfills whose runs ended since the last look',
   'service/admission/memory-gate.ts #running': 'WORKER_SMALL_RUNS',

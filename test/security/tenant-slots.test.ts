@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/state/store/runs/workers.ts';
 import { Admission, type ComingRun, dispatchRuns } from '../../src/service/admission/admission.ts';
 import { Crowd } from '../../src/service/admission/reading-turns.ts';
-import type { AttemptReport } from '../../src/service/worker/attempt-report.ts';
+import type { AttemptReport } from '../../src/service/worker/attempt-end.ts';
 import type { HandlerOptions } from '../../src/service/worker/options.ts';
 import { createHandlers } from '../../src/service/worker/run-jobs.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';

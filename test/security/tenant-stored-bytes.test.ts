@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { countStoredBytes } from '../../src/state/store/tenants/budgets.ts';
-import { PluginLines } from '../../src/service/worker/run-ports.ts';
+import { PluginLines } from '../../src/service/worker/run-log.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';

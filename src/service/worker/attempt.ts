@@ -1,47 +1,46 @@
-import type { Destination } from '../../rows/destinations/destination.ts';
+import type { Destination, UploadJournal } from '../../rows/destinations/destination.ts';
 import {
   errorCatalogue,
   isErrorCode,
   SluiceError,
-  StepFault,
   toSluiceError,
 } from '../../foundation/domain/errors.ts';
+import { namedBy, type Progress } from '../../foundation/domain/receipt.ts';
 import { readsSource } from '../../foundation/domain/run.ts';
 import { isKept } from '../../state/store/intervals/kept-snapshots.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
-import type { IntervalJob, IntervalSource } from '../../rows/pipeline/interval-job.ts';
+import type { IntervalJob, IntervalSource, RunPorts } from '../../rows/pipeline/interval-job.ts';
 import type { Settlement } from '../../rows/sources/source.ts';
-import { recordStepError } from '../../state/store/transformations/chains.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
 import type { CompletionOutcome } from '../../state/store/runs/completions.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import type { Context } from '../use-cases/context.ts';
-import {
-  endDeleted,
-  handOver,
-  recordFault,
-  releaseOutgrown,
-  releaseRun,
-} from '../use-cases/runs/finish-run.ts';
-import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
-import { nameOwnFault, retryUntilRecorded } from './own-fault.ts';
-import type { Connectors } from './connectors.ts';
+import { handOver } from '../use-cases/runs/finish-run.ts';
+import { type AttemptReport, endAfter } from './attempt-end.ts';
+import { checkMemory, type Connectors } from './connectors.ts';
+import { KnownLease } from './leases.ts';
+import { nameOwnFault, namingOwnFaults, retryUntilRecorded } from './own-fault.ts';
 import { removeReplaced } from './remove-files.ts';
-import { RunLog } from './run-log.ts';
-import { type OpenPorts, openPorts } from './run-ports.ts';
+import { PluginLines, RunLog } from './run-log.ts';
 import { StepWatch } from './step-watch.ts';
 import type { Ticket } from '../admission/admission.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
-import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 import { type KeyNames, keyNames, tailOf } from '../../foundation/domain/file-name.ts';
 import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
 import { renderKeyTemplate } from '../../foundation/domain/key-template.ts';
 import { stemOf } from '../../foundation/domain/object-keys.ts';
-import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
+import { knowsCommit } from '../../state/store/files/known-commits.ts';
+import { listFormerManifests, withdrawFiles } from '../../state/store/files/leftover-files.ts';
+import { noteUploads } from '../../state/store/files/upload-places.ts';
+import { readElements } from '../../state/store/intervals/elements.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
+import { confirmLease, raiseGeneration } from '../../state/store/runs/leases.ts';
+import { recordProgress, recordSent } from '../../state/store/runs/runs.ts';
+import { countStoredBytes } from '../../state/store/tenants/budgets.ts';
 import { readSigner } from '../use-cases/installation/signing.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sequenceOf, sourceRequestOf } from '../use-cases/runs/source-request.ts';
@@ -68,7 +67,7 @@ export interface Admitted {
   readonly settlement: Settlement | null;
 }
 
-/** One attempt of a claimed run: `prepare`, `exportInterval`, `record`, `clean`; after a fault `conclude`. */
+/** One attempt of a claimed run: `prepare`, `exportInterval`, `record`, `clean`; after a fault `endAfter`. */
 export class Attempt {
   readonly #options: AttemptOptions;
   readonly #run: ClaimedRun;
@@ -127,7 +126,10 @@ export class Attempt {
       const error = toSluiceError(
         nameOwnFault(this.#signal.aborted ? this.#signal.reason : thrown),
       );
-      const end = await this.#conclude(error);
+      const failed = { run, log: this.#log, signal: this.#signal, ticket: this.#admitted?.ticket };
+      const { writeProgress } = this.#open;
+      const report = (caught: unknown) => this.#report(caught);
+      const end = await endAfter(error, { ...this.#options, ...failed, writeProgress, report });
       return { ...nothing, end, fault: end === 'failed' ? error.code : null };
     } finally {
       clearInterval(looking);
@@ -170,7 +172,8 @@ export class Attempt {
   async #prepare(destination: Destination): Promise<IntervalJob> {
     const run = this.#run;
     // A run that only changes files runs no plugin and reads no source.
-    if (readsSource(run.purpose)) checkMemory(this.#options, run);
+    const { connectors, memoryBytes } = this.#options;
+    if (readsSource(run.purpose)) checkMemory(connectors, memoryBytes, run);
     const job = await makeJob(this.#options, run);
     const { journal } = this.#open.ports;
     const { db } = this.#options.context;
@@ -218,54 +221,10 @@ export class Attempt {
     const remove = () => removeReplaced(context, destination, current, this.#log, patience);
     await this.#withTraits(destination, remove).catch((error: unknown) => this.#report(error));
   }
-
-  async #conclude(error: SluiceError): Promise<AttemptEnd> {
-    const { context } = this.#options;
-    const run = this.#run;
-    if (error.code === 'run.cancelled' && run.isDeleted) {
-      await retryUntilRecorded(() => endDeleted(context, run), this.#signal);
-    }
-    if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
-    // Before its end is logged.
-    await this.#log.flush();
-    if (error.code !== 'internal.database_unavailable') {
-      await this.#open.writeProgress().catch((caught: unknown) => this.#report(caught));
-    }
-    if (error.code === 'run.released') {
-      const outgrown = this.#admitted?.ticket.hasOutgrown === true;
-      const release = outgrown ? releaseOutgrown : releaseRun;
-      await retryUntilRecorded(() => release(context, run), 5_000);
-      return 'released';
-    }
-    this.#report(error);
-    if (error instanceof StepFault) {
-      const { step, detail = '' } = error;
-      const note = () => recordStepError(context.db, run.teamId, step, detail);
-      await retryUntilRecorded(note, this.#signal);
-    }
-    const record = () => recordFault(context, run, error, Math.random());
-    await retryUntilRecorded(record, this.#signal);
-    return 'failed';
-  }
 }
 
 /** `1 file`, `3 files` */
 const plural = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`;
-
-const mebibyte = 1024 ** 2;
-
-/** @throws SluiceError `transformation.needs_memory` if the plugins of the chain can never run in this worker */
-function checkMemory({ connectors, memoryBytes }: AttemptOptions, run: ClaimedRun): void {
-  const ownSteps = ownStepsOf(run.chain);
-  if (ownSteps === 0) return;
-  const { type, config } = run.destination;
-  const needed = connectors.memoryOf(type, readFileSettings(config), true, ownSteps);
-  if (needed <= memoryBytes) return;
-  const missingMib = Math.ceil((needed - memoryBytes) / mebibyte);
-  const steps = ownSteps === 1 ? '1 step has' : `${ownSteps} steps have`;
-  const detail = `${steps} a plugin of your own. For this run WORKER_MEMORY_MB is ${missingMib} MiB too small`;
-  throw new SluiceError('transformation.needs_memory', detail);
-}
 
 async function makeJob(
   { context, connectors }: AttemptOptions,
@@ -323,4 +282,98 @@ function namesOf(
   }
   const values = { interval, table: model, batchExportId: exportId };
   return keyNames(renderKeyTemplate(prefix, values), fileName, interval);
+}
+
+const progressEveryMs = 2_000;
+
+/** A file with fewer bytes than this, which is sent as one part, is not worth a record. */
+const minRecordedBytes = 256 * 1024;
+
+export interface OpenPorts {
+  readonly ports: RunPorts;
+  /** Writes the progress that waits, for a run that does not complete. @throws SluiceError `run.lease_lost` */
+  writeProgress(): Promise<void>;
+  /** Resolves when the lines of own plugins are in the log, or left out. */
+  endPluginLines(): Promise<void>;
+}
+
+/** What the pipeline asks of a run. Progress is written by time: a run that ends before costs no write. */
+export function openPorts(
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  statements: RunStatements,
+  run: ClaimedRun,
+  log: RunLog,
+  watch = new StepWatch(),
+): OpenPorts {
+  const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
+  let unwritten: Progress | null = null;
+  let writtenAt = performance.now();
+  const writeProgress = async () => {
+    if (unwritten === null) return;
+    const progress = unwritten;
+    unwritten = null;
+    writtenAt = performance.now();
+    if (!(await recordProgress(db, run, progress, readCursor()))) throw lost();
+  };
+  const perDay = policy.maxStoredBytesPerDay;
+  const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
+  const { journal, readCursor } = openJournal({ db, policy }, run, lease);
+  const { marker, ...calls } = journal;
+  const confirmCommit: RunPorts['confirmCommit'] = async (intent) => {
+    // Nothing becomes readable. The record checks the fence.
+    if (namedBy(intent).length === 0) return;
+    await lease.renewBy(() => statements.beginCommit({ run, intent }));
+  };
+  const ports: RunPorts = {
+    journal: { marker, ...namingOwnFaults(calls) },
+    ...namingOwnFaults({ confirmCommit }),
+    async progressed(progress) {
+      unwritten = progress;
+      if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
+    },
+    lease,
+    async raiseGeneration(floor) {
+      const generation = await raiseGeneration(db, run, floor);
+      if (generation === null) throw lost();
+      return generation;
+    },
+    readElements: () => readElements(db, run.exportId, run.destinationVersion),
+    readNow: () => readNow(db),
+    knowsCommit: (...commit) => knowsCommit(db, run, ...commit),
+    withdraw: (keys) => withdrawFiles(db, run, keys),
+    log: (level, message) => log.add(level, message),
+    logOfPlugin: (level, message) => lines.add(level, message),
+    at: (step) => watch.enter(step),
+  };
+  return { ports, writeProgress, endPluginLines: () => lines.end() };
+}
+
+const lost = () => new SluiceError('run.lease_lost');
+
+/** Notes that a run uploads, and counts what it has sent. The cursor is the file that was sent last, and how many parts of it. */
+function openJournal(
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  run: ClaimedRun,
+  lease: KnownLease,
+): { readonly journal: UploadJournal; readCursor(): unknown } {
+  let cursor: { readonly key: string; readonly parts: number } | null = null;
+  let sentBytes = 0;
+  let isNoted = false;
+  const journal: UploadJournal = {
+    marker: `${run.runId}.`,
+    async starting() {
+      if (isNoted) return lease.extend(false);
+      await lease.renewBy(() => noteUploads(db, run, policy.leaseMs));
+      isNoted = true;
+    },
+    async sent(key, part, bytes) {
+      sentBytes += bytes;
+      if (part > 1 || bytes >= minRecordedBytes) await recordSent(db, run, sentBytes);
+      const isFirst = cursor?.key !== key;
+      cursor = { key, parts: part };
+      if (isFirst) await failpoint('first_part');
+      if (part > 1) await failpoint('mid_part');
+    },
+  };
+  return { journal, readCursor: () => cursor };
 }

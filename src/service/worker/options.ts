@@ -6,11 +6,11 @@ import type { RunNeeds } from '../../state/store/runs/outbox.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { StatementSources } from '../use-cases/statements/make-statement.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
-import type { AttemptReport } from './attempt-report.ts';
+import type { AttemptReport } from './attempt-end.ts';
 import type { AttemptOptions } from './attempt.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import type { ChildProgram } from './run-alone.ts';
-import type { LeaseKeeper } from './run-ports.ts';
+import type { LeaseKeeper } from './leases.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
 
 export interface ExecutorOptions extends AttemptOptions {

@@ -2,7 +2,7 @@ import { type ErrorCode, SluiceError, toSluiceError } from '../../foundation/dom
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordDeathAlone, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
-import type { AttemptReport } from './attempt-report.ts';
+import type { AttemptReport } from './attempt-end.ts';
 import { retryUntilRecorded } from './own-fault.ts';
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';

@@ -28,7 +28,7 @@ import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { releaseRun } from '../use-cases/runs/finish-run.ts';
-import type { AttemptReport } from './attempt-report.ts';
+import type { AttemptReport } from './attempt-end.ts';
 import { type Admitted, Attempt } from './attempt.ts';
 import type { ExecutorOptions, HandlerOptions, NextRuns, Readiness } from './options.ts';
 import { retryUntilRecorded } from './own-fault.ts';

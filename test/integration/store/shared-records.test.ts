@@ -13,7 +13,7 @@ import {
 } from '../../../src/state/store/database/database.ts';
 import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
 import { RunLog } from '../../../src/service/worker/run-log.ts';
-import { openPorts } from '../../../src/service/worker/run-ports.ts';
+import { openPorts } from '../../../src/service/worker/attempt.ts';
 import { testServer } from '../../support/database.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { until } from '../../support/until.ts';

@@ -7,7 +7,7 @@ import { listCauses } from '../../../src/state/store/healing/operator-causes.ts'
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { LeaseKeeper } from '../../../src/service/worker/run-ports.ts';
+import { LeaseKeeper } from '../../../src/service/worker/leases.ts';
 import { openRunSide, openTestPool } from '../../support/run-side.ts';
 import { claimRun } from '../../support/run-verbs.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';

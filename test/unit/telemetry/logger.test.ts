@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
-import { logAttempt } from '../../../src/service/worker/attempt-report.ts';
+import { logAttempt } from '../../../src/service/worker/attempt-end.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 
 /** A logger, and its lines as objects. */

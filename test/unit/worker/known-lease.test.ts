@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { KnownLease } from '../../../src/service/worker/run-ports.ts';
+import { KnownLease } from '../../../src/service/worker/leases.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 
 /** A lease of a second, and two clocks as the test sets them. */
