@@ -5,7 +5,7 @@ import type { ModelTenant } from '../../../foundation/domain/tenant-key.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { quoteName, quoteNameIfNeeded, quoteText } from '../../query/print.ts';
 import { describeSql, explainSql, relationOf } from '../../query/select.ts';
-import { inSnapshot } from './begin-snapshot.ts';
+import { inSnapshot } from './in-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
 import { findChangeWarnings } from './check-changes.ts';
 import { columnTypeOf } from './column-types.ts';

@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import type { Connection } from 'pg';
 import pg from 'pg';
+import { within } from '../../../foundation/domain/patience.ts';
 
 export interface ClientOptions {
   readonly connectionString: string;
@@ -54,4 +55,44 @@ const noBinding = () => new Error('the server offers no channel binding');
 
 export function connectionOf(client: pg.Client): Connection {
   return (client as unknown as { readonly connection: Connection }).connection;
+}
+
+/** So many looks in a row without an answer: one may meet a server that is busy. */
+const maxUnanswered = 3;
+
+/**
+ * A frozen server, or one that is cut off without a reset, does not answer a new connection; one that sorts does. @param
+ * onSilent called once, if no look was answered @returns ends the watch
+ */
+export function watchSilence(
+  options: ClientOptions,
+  silenceMs: number,
+  onSilent: () => void,
+): () => void {
+  let isOver = false;
+  let unanswered = 0;
+  const look = async () => {
+    unanswered = (await answers(options)) ? 0 : unanswered + 1;
+    if (isOver) return;
+    if (unanswered < maxUnanswered) timer = setTimeout(look, silenceMs / 5);
+    else onSilent();
+  };
+  let timer = setTimeout(look, silenceMs);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
+
+/** Says whether anything comes of a new connection within its time: a login, a refusal, a reset. */
+async function answers(options: ClientOptions) {
+  const client = newClient({ ...options, connectTimeoutMs: 0 });
+  client.on('error', () => {});
+  const connected = client.connect().then(
+    () => true,
+    () => true,
+  );
+  const isAnswered = await within(connectTimeoutOf(options), connected, false);
+  connectionOf(client).stream.destroy();
+  return isAnswered;
 }

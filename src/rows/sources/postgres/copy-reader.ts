@@ -5,7 +5,7 @@ import type { Connection, Submittable } from 'pg';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { KeyTexts } from '../../query/select.ts';
 import type { Slice } from '../source.ts';
-import type { SnapshotOptions } from './begin-snapshot.ts';
+import type { SnapshotOptions } from './snapshot-connections.ts';
 import { withAbort } from './connection.ts';
 import { KeyDigest, keyFieldsOf } from './key-digest.ts';
 import type { SelectPlan } from './plan.ts';

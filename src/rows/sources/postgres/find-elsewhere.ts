@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import type { SourceRequest } from '../source.ts';
-import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { inSnapshot } from './in-snapshot.ts';
+import type { SnapshotOptions } from './snapshot-connections.ts';
 import { describeColumns, withAbort } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import type { PlanSelect } from './plan.ts';

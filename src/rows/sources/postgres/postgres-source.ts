@@ -2,12 +2,12 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../source.ts';
-import type { SnapshotOptions } from './begin-snapshot.ts';
+import type { SnapshotOptions } from './snapshot-connections.ts';
 import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
 import { findElsewhere } from './find-elsewhere.ts';
-import { findExcessRights } from './excess-rights.ts';
+import { findExcessRights } from './grants.ts';
 import { explain } from './explain.ts';
 import { type HoldLimits, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
@@ -96,7 +96,7 @@ class PostgresSource implements Source {
 
   constructor(given: PostgresSourceOptions) {
     const plan = given.plan ?? planModels([eventsModel]);
-    const known = { guardedViews: new Set<string>() };
+    const known = { guardedViews: new Set<string>(), culpritOf: findCulprit };
     const options = { ...defaults, ...known, ...given };
     const { connectionString, addressName, settleTimeoutMs, settlePollMs } = options;
     const { primaryUrl = null, primaryName, unseenMs = settleTimeoutMs } = given;

@@ -1,6 +1,7 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { anyInterval, type SequenceReading } from '../source.ts';
-import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { inSnapshot } from './in-snapshot.ts';
+import type { SnapshotOptions } from './snapshot-connections.ts';
 import { query } from './connection.ts';
 import type { Look } from './live-transactions.ts';
 import type { PlanSelect } from './plan.ts';

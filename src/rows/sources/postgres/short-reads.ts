@@ -9,7 +9,7 @@ import type {
   SourceRequest,
   SourceSnapshot,
 } from '../source.ts';
-import type { SettledAt, SnapshotOptions } from './begin-snapshot.ts';
+import type { SettledAt, SnapshotOptions } from './snapshot-connections.ts';
 import { toSourceError } from './errors.ts';
 import { KeyDigest } from './key-digest.ts';
 import { PlannedRows, type PlanSelect } from './plan.ts';

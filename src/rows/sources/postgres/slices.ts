@@ -13,6 +13,15 @@ export function countLimit(interval: DataInterval, sliceMs: number): number {
   return Math.min(maxCounted, Math.max(manyRows, slices * rowsPerSlice));
 }
 
+/** Null: all are counted. Keys are compared in number, and may not be read at all. */
+export function countLimitOf(
+  { select, whole, interval }: SourceRequest,
+  sliceMs: number,
+): number | null {
+  if (select === 'keys') return null;
+  return whole ? manyRows : countLimit(interval, sliceMs);
+}
+
 /**
  * From its start; the last may be shorter. Slices of few rows are joined: at most as many as thousands of rows. @param
  * sliceMs how long a slice is at least @param counted rows of the interval, or as many of them as were counted

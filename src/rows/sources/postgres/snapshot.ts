@@ -1,30 +1,41 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
-import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { Instant } from '../../../foundation/domain/time.ts';
+import type { KeySet, SequenceReading, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { watchSilence } from './client.ts';
 import {
-  type KeySet,
-  manyRows,
-  type SequenceReading,
-  type Slice,
-  type SourceRequest,
-  type SourceSnapshot,
-} from '../source.ts';
-import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
-import { closeConnection, destroyConnection, nameColumns, query } from './connection.ts';
-import { findCulprit } from './culprit.ts';
-import { isUnderPolicy } from './errors.ts';
+  closeConnection,
+  connect,
+  destroyConnection,
+  encodingOf,
+  limitWork,
+  nameColumns,
+  noAnswer,
+  query,
+  runBatch,
+} from './connection.ts';
+import { isUnderPolicy, toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { KeyTexts } from '../../query/select.ts';
 import { readDeletes, readKeys, readSlices } from './copy-reader.ts';
+import { limitSqls } from './own-statement.ts';
 import { findRefusal, readKindSql } from './refusal.ts';
 import { PlannedRows, type PlanSelect, type SelectPlan } from './plan.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
-import type { SequencePlan } from './sequence-point.ts';
-import type { Reader } from './session-settings.ts';
+import { hasReplayed } from './replay.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
-import { countLimit, slicesOf } from './slices.ts';
+import { type Reader, setUpSql } from './session-settings.ts';
+import { countLimitOf, slicesOf } from './slices.ts';
+import {
+  refuseEarly,
+  SnapshotConnections,
+  type SnapshotOptions,
+  type TransactionOptions,
+  type View,
+} from './snapshot-connections.ts';
+import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
@@ -61,30 +72,23 @@ async function takeSnapshot(
   signal: AbortSignal,
 ): Promise<Opened | null> {
   const { model, relation, describeSql, countSql, used, select, sequence } = plan(request);
-  // Keys are compared in number, and may not be read at all.
-  const limit =
-    request.select === 'keys'
-      ? null
-      : request.whole
-        ? manyRows
-        : countLimit(request.interval, options.sliceMs);
+  const limit = countLimitOf(request, options.sliceMs);
+  const counted = countSql(request.interval, limit);
   const { tenantKey } = request;
   const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], isGuarded) };
   const statements = [
     // First: of a partition that comes meanwhile the next element then knows that it is new.
     ...(sequence ? [{ sql: sequence.sql }] : []),
     { sql: describeSql, describeOnly: true },
-    {
-      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${readKindSql(relation)} AS "kind"`,
-    },
+    { sql: `SELECT (${counted}) AS "count", ${readKindSql(relation)} AS "kind"` },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
   const begun = await begin(options, reader, settled, statements, signal);
   const { client, answers } = begun;
   try {
     if (request.whole) refuseEarly(begun.takenAt, settled, request);
-    const [described, counted, types] = sequence ? answers.slice(1) : answers;
-    const [count, kind] = counted?.rows[0] ?? [];
+    const [described, answer, types] = sequence ? answers.slice(1) : answers;
+    const [count, kind] = answer?.rows[0] ?? [];
     if (kind !== 'plain') {
       if (await areTablesReplaced(client, signal)) {
         await closeConnection(client);
@@ -110,7 +114,7 @@ async function takeSnapshot(
       plan,
       reader,
       select: planned,
-      sequence: readPoint(sequence, answers[0]?.rows[0]?.[0]),
+      sequence: sequence?.of(answers[0]?.rows[0]?.[0] ?? '{}', null) ?? null,
       typeChanges: changes.map(describeTypeChange),
       counted: isCounted ? rows : null,
       countSql: countSql(request.interval, null),
@@ -125,18 +129,11 @@ async function takeSnapshot(
   }
 }
 
-const readPoint = (
-  sequence: SequencePlan | null,
-  answer: string | null | undefined,
-): SequenceReading | null => sequence?.of(answer ?? '{}', null) ?? null;
-
-interface Opened {
+interface Opened extends Omit<Begun, 'answers'> {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
   /** Each connection of the snapshot has it. */
   readonly reader: Reader;
-  readonly client: pg.Client;
-  readonly pid: number;
   readonly select: SelectPlan;
   readonly sequence: SequenceReading | null;
   readonly typeChanges: readonly string[];
@@ -146,22 +143,8 @@ interface Opened {
   readonly slices: readonly Slice[];
   /** The name of the snapshot for other connections; null if none is needed. */
   readonly exported: string | null;
-  readonly snapshot: string;
-  readonly takenAt: Instant;
-  readonly serverStart: string;
 }
 
-/**
- * The clock may have been set back. What a standby has replayed was written after the end by its primary's clock.
- * @throws SluiceError `source.unavailable` if the interval has not ended by the clock of the rows' server
- */
-function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
-  if ('snapshot' in settled || settled.position !== null || takenAt >= interval.end) return;
-  const detail = `its clock says that the interval has not ended: ${toTimestamp(takenAt)}`;
-  throw new SluiceError('source.unavailable', detail);
-}
-
-/** Parallel reads get their own connections, which share its snapshot. */
 export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   readonly typeChanges;
   readonly snapshot: string;
@@ -170,18 +153,11 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   readonly sequence;
   readonly #opened: Opened;
   readonly #request: SourceRequest;
-  readonly #idle: pg.Client[];
-  readonly #clients: Set<pg.Client>;
-  readonly #pids = new Map<pg.Client, number>();
-  readonly #endWatch: () => void;
-  /** Why the connections were given up; null if they were not. */
-  #excess: SluiceError | null = null;
+  readonly #connections: SnapshotConnections;
   /** Of the rows that were read so far. */
   readonly keys = new KeyDigest();
-  #totalCount: number | null;
+  totalCount: number | null;
   readonly #unread: Set<Slice>;
-  /** Ends a count that nothing waits for. */
-  readonly #closed = new AbortController();
 
   constructor(opened: Opened, request: SourceRequest) {
     super(opened.select);
@@ -192,55 +168,40 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
     this.slices = opened.slices;
     this.#opened = opened;
     this.#request = request;
-    this.#totalCount = opened.counted;
+    this.totalCount = opened.counted;
     this.#unread = new Set(opened.slices);
-    this.#idle = [opened.client];
-    this.#clients = new Set(this.#idle);
-    this.#pids.set(opened.client, opened.pid);
-    const watch = opened.options.watchHeld ?? (() => () => {});
-    this.#endWatch = watch({
-      pids: () => [...this.#clients].flatMap((client) => this.#pids.get(client) ?? []),
-      onExcess: (error) => this.#release(error),
+    const { options, exported, reader, serverStart: server } = opened;
+    this.#connections = new SnapshotConnections(opened, options, (signal) => {
+      if (exported === null) throw new Error('the only slice is read a second time');
+      return begin(options, reader, { snapshot: exported, server }, [], signal);
     });
   }
 
-  /** Ends the transactions at once. Rows that are still to be read fail with the error. */
-  #release(error: SluiceError): void {
-    this.#excess = error;
-    this.#closed.abort(error);
-    this.#idle.length = 0;
-    for (const client of this.#clients) destroyConnection(client);
-    this.#clients.clear();
-  }
-
-  get totalCount(): number | null {
-    return this.#totalCount;
-  }
-
   async countRows(asked: AbortSignal): Promise<number> {
-    if (this.#totalCount !== null) return this.#totalCount;
-    const signal = AbortSignal.any([asked, this.#closed.signal]);
+    if (this.totalCount !== null) return this.totalCount;
+    const signal = AbortSignal.any([asked, this.#connections.closed]);
     // The idle connection is that of the reader.
-    const client = await (this.#unread.size > 0 ? this.#connect(signal) : this.#acquire(signal));
+    const isReading = this.#unread.size > 0;
+    const connections = this.#connections;
+    const client = await (isReading ? connections.open(signal) : connections.acquire(signal));
     try {
       const [row] = await query<{ count: string }>(client, this.#opened.countSql, signal);
       const count = Number(row?.count ?? Number.NaN);
       if (!Number.isSafeInteger(count)) throw noCount();
-      this.#totalCount = count;
+      this.totalCount = count;
       return count;
     } catch (error) {
       throw await this.#faultOf(error, signal);
     } finally {
-      this.#clients.delete(client);
-      await closeConnection(client);
+      await connections.end(client);
     }
   }
 
   async #faultOf(error: unknown, signal: AbortSignal): Promise<SluiceError> {
     signal.throwIfAborted();
-    if (this.#excess) return this.#excess;
+    if (this.#connections.excess) return this.#connections.excess;
     const { options, plan } = this.#opened;
-    const culprit = await findCulprit(error, options, plan, this.#request, signal);
+    const culprit = await options.culpritOf(error, options, plan, this.#request, signal);
     if (culprit.code === 'source.recovery_conflict') options.conflicts?.note(this.#request.model);
     return culprit;
   }
@@ -257,21 +218,21 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   async readKeys(signal: AbortSignal): Promise<KeyDigest> {
     const { options } = this.#opened;
     const { interval } = this.#request;
-    const client = await this.#acquire(signal);
+    const client = await this.#connections.acquire(signal);
     const read = readKeys(client, this.select, interval, options.blockBytes, signal);
     const keys = await read.catch(async (error: unknown) => {
-      this.#drop(client);
+      this.#connections.drop(client);
       throw await this.#faultOf(error, signal);
     });
-    this.#idle.push(client);
+    this.#connections.giveBack(client);
     return keys;
   }
 
   async share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
     const { options, plan, serverStart: server } = this.#opened;
-    const client = await this.#acquire(signal);
+    const client = await this.#connections.acquire(signal);
     const snapshot = await exportSnapshot(client, signal);
-    this.#idle.push(client);
+    this.#connections.giveBack(client);
     return openSnapshot(options, plan, request, { snapshot, server }, signal);
   }
 
@@ -297,7 +258,7 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
     onEnd: () => void,
     read: (client: pg.Client) => AsyncIterable<{ readonly block: RowBlock }>,
   ): AsyncGenerator<RowBlock> {
-    const client = await this.#acquire(signal);
+    const client = await this.#connections.acquire(signal);
     let isWhole = false;
     try {
       for await (const { block } of read(client)) yield block;
@@ -305,46 +266,17 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
       isWhole = true;
     } catch (error) {
       // The search has the connection's place.
-      this.#drop(client);
+      this.#connections.drop(client);
       throw await this.#faultOf(error, signal);
     } finally {
       // A read that did not end leaves a running statement: its connection is lost.
-      if (isWhole && !this.#excess) this.#idle.push(client);
-      else this.#drop(client);
+      if (isWhole && !this.#connections.excess) this.#connections.giveBack(client);
+      else this.#connections.drop(client);
     }
   }
 
-  async close(): Promise<void> {
-    this.#endWatch();
-    this.#closed.abort();
-    const { kept } = this.#opened.options;
-    const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
-    const idle = this.#idle.splice(0);
-    this.#clients.clear();
-    await Promise.all([
-      ...busy.map(closeConnection),
-      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
-    ]);
-  }
-
-  async #acquire(signal: AbortSignal): Promise<pg.Client> {
-    return this.#idle.pop() ?? this.#connect(signal);
-  }
-
-  async #connect(signal: AbortSignal): Promise<pg.Client> {
-    if (this.#excess) throw this.#excess;
-    const { options, exported, reader, serverStart: server } = this.#opened;
-    if (exported === null) throw new Error('the only slice is read a second time');
-    const view = { snapshot: exported, server };
-    const { client, pid } = await begin(options, reader, view, [], signal);
-    this.#clients.add(client);
-    this.#pids.set(client, pid);
-    return client;
-  }
-
-  #drop(client: pg.Client): void {
-    this.#clients.delete(client);
-    destroyConnection(client);
+  close(): Promise<void> {
+    return this.#connections.close();
   }
 }
 
@@ -355,4 +287,107 @@ async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<s
   const [row] = await query<{ name: string }>(client, sql, signal);
   if (!row) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
   return row.name;
+}
+
+interface Begun {
+  readonly client: pg.Client;
+  readonly snapshot: string;
+  readonly serverStart: string;
+  /** A moment before the snapshot was taken, by the server's clock. Of an exported snapshot: when it was taken over. */
+  readonly takenAt: Instant;
+  readonly pid: number;
+  readonly answers: readonly BatchAnswer[];
+}
+
+/**
+ * Settings, snapshot and `more` are one round trip. A kept connection is replaced if it is lost, or leads to another
+ * server than the one that settled: it may be from before a failover.
+ * @throws SluiceError `source.unavailable` if another server answers than the one that settled
+ */
+export async function begin(
+  options: TransactionOptions,
+  reader: Reader,
+  view: View,
+  more: readonly BatchStatement[],
+  signal: AbortSignal,
+): Promise<Begun> {
+  const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
+  const { server } = view;
+  if (kept) {
+    const { connectTimeoutMs } = options;
+    const begun = await beginOn(kept, options, reader, view, more, signal, connectTimeoutMs).catch(
+      (error) => {
+        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
+        return null;
+      },
+    );
+    const last = server ?? options.settledAt?.() ?? null;
+    if (begun && (last === null || begun.serverStart === last)) return begun;
+    destroyConnection(kept);
+  }
+  const begun = await beginOn(await connect(options, signal), options, reader, view, more, signal);
+  if (server === null || begun.serverStart === server) return begun;
+  destroyConnection(begun.client);
+  throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
+}
+
+async function beginOn(
+  client: pg.Client,
+  options: TransactionOptions,
+  reader: Reader,
+  view: View,
+  more: readonly BatchStatement[],
+  signal: AbortSignal,
+  answerMs: number | null = null,
+): Promise<Begun> {
+  const { silenceMs = 150_000 } = options;
+  const pids: number[] = [];
+  limitWork(client, options.statementTimeoutMs + silenceMs, (onEnd) => {
+    const endLook = watchSilence(options, silenceMs, () => onEnd(noAnswer()));
+    const endWatch = options.watchHeld?.({ pids: () => pids, onExcess: onEnd });
+    return () => {
+      endLook();
+      endWatch?.();
+    };
+  });
+  const before = [
+    { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
+    ...limitSqls(client, options.statementTimeoutMs).map((sql) => ({ sql })),
+    ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
+  ];
+  const position = 'position' in view ? view.position : null;
+  try {
+    if (encodingOf(client) === 'SQL_ASCII') {
+      const detail = 'its encoding is SQL_ASCII, so the encoding of its text is unknown';
+      throw new SluiceError('source.unsupported', detail);
+    }
+    // By itself: a statement's snapshot is older than anything that the statement finds out.
+    if (position !== null && !(await hasReplayed(client, position, signal))) {
+      throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
+    }
+    const statements = [...before, { sql: setUpSql(options.idleTimeoutMs, reader) }, ...more];
+    // Of the settings. What follows may take long, and others may wait for its locks.
+    const early = {
+      index: before.length,
+      answerMs: answerMs ?? silenceMs,
+      onAnswer: ({ rows: [row] }: BatchAnswer) => void pids.push(Number(row?.[2])),
+    };
+    const answers = await runBatch(client, statements, signal, early);
+    const [snapshot, serverStart, pid, takenAt] = answers[before.length]?.rows[0] ?? [];
+    if (!snapshot || !serverStart) {
+      throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    }
+    return {
+      client,
+      snapshot,
+      serverStart,
+      // Rounded down: still before it.
+      takenAt: Math.floor(Number(takenAt) * 1_000),
+      pid: Number(pid),
+      answers: answers.slice(before.length + 1),
+    };
+  } catch (error) {
+    destroyConnection(client);
+    throw error;
+  }
 }

@@ -1,0 +1,155 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { SourceRequest } from '../source.ts';
+import { closeConnection, type ConnectionOptions, destroyConnection } from './connection.ts';
+import type { HeldSessions } from './held-locks.ts';
+import type { KeptConnections } from './kept-connections.ts';
+import type { PlanSelect } from './plan.ts';
+
+/** A transaction that reads no rows of an export needs these alone. */
+export interface TransactionOptions extends ConnectionOptions {
+  readonly statementTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /** Of a server that has nothing to do; default 150 seconds: a pooler may wait 120 for a server. */
+  readonly silenceMs?: number;
+  /** Where the connections of snapshots come from and go to; default: a new one each. */
+  readonly kept?: KeptConnections;
+  /** It returns what ends the watch; default: the snapshot is not watched. */
+  readonly watchHeld?: (sessions: HeldSessions) => () => void;
+  /** The start of the server that settled last; null if it is not known. */
+  readonly settledAt?: () => string | null;
+}
+
+export interface SnapshotOptions extends TransactionOptions {
+  readonly blockBytes: number;
+  /** A larger row is refused before it is held, and so is a larger field. */
+  readonly maxRowBytes: number;
+  /** Waits until a row of a few MiB or more may be held; returns what to call once it is not. It throws on abort. */
+  readonly holdRow?: (bytes: number, signal: AbortSignal) => Promise<() => void>;
+  readonly sliceMs: number;
+  /** Gets the models whose reads a standby has ended. */
+  readonly conflicts?: { note(model: string): void };
+  /** Names who is at fault for a failed read: `findCulprit`, whose searches open snapshots too. */
+  readonly culpritOf: (
+    error: unknown,
+    options: SnapshotOptions,
+    plan: PlanSelect,
+    request: SourceRequest,
+    signal: AbortSignal,
+  ) => Promise<SluiceError>;
+  /** Gets the models with views over tables that have policies. */
+  readonly guardedViews?: Set<string>;
+}
+
+/** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
+export interface SettledAt {
+  /** The position that a standby must have replayed before; one address may lead to several standbys. */
+  readonly position: string | null;
+  /** The start of the server that was waited for; null if it is not known, or is not the one that is read. */
+  readonly server: string | null;
+}
+
+export const nowhere: SettledAt = { position: null, server: null };
+
+/** Its own snapshot, or an exported one. */
+export type View = SettledAt | { readonly snapshot: string; readonly server: string };
+
+/**
+ * The clock may have been set back. What a standby has replayed was written after the end by its primary's clock.
+ * @throws SluiceError `source.unavailable` if the interval has not ended by the clock of the rows' server
+ */
+export function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
+  if ('snapshot' in settled || settled.position !== null || takenAt >= interval.end) return;
+  const detail = `its clock says that the interval has not ended: ${toTimestamp(takenAt)}`;
+  throw new SluiceError('source.unavailable', detail);
+}
+
+/** The connections of a snapshot: parallel reads get their own, which share it. */
+export class SnapshotConnections {
+  readonly #open: (signal: AbortSignal) => Promise<OpenSession>;
+  readonly #kept: KeptConnections | undefined;
+  readonly #pids: Map<pg.Client, number>;
+  readonly #idle: pg.Client[];
+  readonly #endWatch: () => void;
+  /** Ends a count that nothing waits for. */
+  readonly #closed = new AbortController();
+  #excess: SluiceError | null = null;
+
+  /** @param open opens another one */
+  constructor(
+    first: OpenSession,
+    { kept, watchHeld = () => () => {} }: TransactionOptions,
+    open: (signal: AbortSignal) => Promise<OpenSession>,
+  ) {
+    this.#open = open;
+    this.#kept = kept;
+    this.#pids = new Map([[first.client, first.pid]]);
+    this.#idle = [first.client];
+    this.#endWatch = watchHeld({
+      pids: () => [...this.#pids.values()],
+      onExcess: (error) => this.#release(error),
+    });
+  }
+
+  /** Why the connections were given up; null if they were not. */
+  get excess(): SluiceError | null {
+    return this.#excess;
+  }
+
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  /** Ends the transactions at once. Rows that are still to be read fail with the error. */
+  #release(error: SluiceError): void {
+    this.#excess = error;
+    this.#closed.abort(error);
+    this.#idle.length = 0;
+    for (const client of this.#pids.keys()) destroyConnection(client);
+    this.#pids.clear();
+  }
+
+  async acquire(signal: AbortSignal): Promise<pg.Client> {
+    return this.#idle.pop() ?? this.open(signal);
+  }
+
+  async open(signal: AbortSignal): Promise<pg.Client> {
+    if (this.#excess) throw this.#excess;
+    const { client, pid } = await this.#open(signal);
+    this.#pids.set(client, pid);
+    return client;
+  }
+
+  giveBack(client: pg.Client): void {
+    this.#idle.push(client);
+  }
+
+  drop(client: pg.Client): void {
+    this.#pids.delete(client);
+    destroyConnection(client);
+  }
+
+  async end(client: pg.Client): Promise<void> {
+    this.#pids.delete(client);
+    await closeConnection(client);
+  }
+
+  async close(): Promise<void> {
+    this.#endWatch();
+    this.#closed.abort();
+    const busy = [...this.#pids.keys()].filter((client) => !this.#idle.includes(client));
+    const idle = this.#idle.splice(0);
+    this.#pids.clear();
+    const kept = this.#kept;
+    await Promise.all([
+      ...busy.map(closeConnection),
+      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
+    ]);
+  }
+}
+
+interface OpenSession {
+  readonly client: pg.Client;
+  readonly pid: number;
+}
