@@ -3,13 +3,13 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { usualParts } from '../../../src/foundation/domain/store-traits.ts';
-import { PartDigest } from '../../../src/rows/destinations/s3/part-digest.ts';
 import {
   learnParts,
+  PartDigest,
   type PartPlan,
   partSize,
   planParts,
-} from '../../../src/rows/destinations/s3/part-sizes.ts';
+} from '../../../src/rows/destinations/s3/parts.ts';
 
 const mebibyte = 1024 ** 2;
 const gibibyte = 1024 ** 3;

@@ -14,7 +14,7 @@ import { codeOf, isDeniedUpload, isUnreached, isUnsupported } from './errors.ts'
 import { deleteObjects, headObject } from './objects.ts';
 import { markerKey, probeStore } from './probe.ts';
 import { putSmallObject } from './put-object.ts';
-import { openDigest } from './part-digest.ts';
+import { openDigest } from './parts.ts';
 import { abortUpload } from './upload-doubts.ts';
 import { createUpload, openWriter, uploadPart } from './writer.ts';
 

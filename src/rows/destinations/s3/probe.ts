@@ -17,7 +17,7 @@ import { hasBytes } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { once, putSmallObject } from './put-object.ts';
 import { isOwnObject } from './object-metadata.ts';
-import { openDigest } from './part-digest.ts';
+import { openDigest } from './parts.ts';
 import { abortUpload } from './upload-doubts.ts';
 import { completion, createUpload, uploadPart } from './writer.ts';
 

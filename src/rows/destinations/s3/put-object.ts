@@ -8,7 +8,7 @@ import { codeOf, isCollision, isNotImplemented, refusesChecksums } from './error
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
 import { checkSize, headOrNothing } from './objects.ts';
-import type { PartSums } from './part-digest.ts';
+import type { PartSums } from './parts.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreRequest } from './store-client.ts';
 

@@ -16,15 +16,17 @@ import { completionCondition, conditionHeaders, type PutCondition } from './cond
 import { allowedParts, codeOf, refusesChecksums, toDestinationError } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { metadataHeaders, splitId } from './object-metadata.ts';
-import { openDigest, type PartDigest, type PartSums } from './part-digest.ts';
 import {
   learnParts,
   makeRoom,
+  openDigest,
+  type PartDigest,
   type PartPlan,
+  type PartSums,
   partSize,
   planParts,
   takeBuffer,
-} from './part-sizes.ts';
+} from './parts.ts';
 import { encodeHex, type FilePut, guardedBy, putFile } from './put-object.ts';
 import { type StoreRequest, textsOf } from './store-client.ts';
 import {
@@ -199,8 +201,7 @@ class S3Writer implements FileWriter {
         sums = this.#openDigest().update(buffer.subarray(0, this.#filled)).end();
       }
     }
-    const { upload } = this.#begun;
-    const sending = this.#upload(upload, number, buffer, this.#filled, sums);
+    const sending = this.#upload(this.#begun.upload, number, buffer, this.#filled, sums);
     this.#nextNumber = number + 1;
     this.#buffer = null;
     this.#filled = 0;

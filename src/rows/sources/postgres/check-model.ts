@@ -12,7 +12,7 @@ import { columnTypeOf } from './column-types.ts';
 import { describeColumns, query } from './connection.ts';
 import { findDeniedRights } from './denied-right.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
-import { describeIntervalColumn } from './interval-column.ts';
+import { describeIntervalColumn } from './explain.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { findRefusal } from './refusal.ts';

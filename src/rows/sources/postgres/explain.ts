@@ -7,7 +7,6 @@ import type { SnapshotOptions } from './snapshot-connections.ts';
 import { describeColumns, query } from './connection.ts';
 import type { DescribedColumn } from './column-types.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
-import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
@@ -163,3 +162,19 @@ async function findLimits(
 
 const lookBack =
   'Only look-backs find late rows: set look_back_hours of the model or of its exports.';
+
+export function describeIntervalColumn({
+  name,
+  type,
+  sourceType,
+}: Pick<Column, 'name' | 'type' | 'sourceType'>): string | null {
+  const effect = effects[type];
+  if (effect === undefined) return null;
+  return `${name} is ${sourceType}, not timestamp with time zone. ${effect}.`;
+}
+
+const effects: Partial<Record<Column['type'], string>> = {
+  date: 'Sluice reads it as midnight in UTC, so an interval must end at midnight in UTC: otherwise rows of a day that arrive after its first interval would be lost, and such runs are refused',
+  timestamp:
+    'Sluice reads it as UTC, so rows of sessions in another time zone are in another interval, and may be lost',
+};

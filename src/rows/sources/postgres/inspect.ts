@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { SourceState } from '../source.ts';
 import { markedSql, readServer } from './live-transactions.ts';
 import { queryServer } from './own-statement.ts';
-import { findMissingSettleRights } from './settle-rights.ts';
+import { findMissingSettleRights } from './grants.ts';
 import { findPrimaryFault } from './replay.ts';
 
 export interface InspectedServers {

@@ -2,9 +2,10 @@ import type pg from 'pg';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { isWrittenSince } from '../../query/written-since.ts';
 import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
+import { inSnapshot } from './in-snapshot.ts';
 import { begin } from './snapshot.ts';
 import { nowhere, type SettledAt, type SnapshotOptions } from './snapshot-connections.ts';
-import { describeColumns, destroyConnection, query } from './connection.ts';
+import { describeColumns, destroyConnection, query, withAbort } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
@@ -144,4 +145,29 @@ async function countWrittenSince(
     await query(client, 'ROLLBACK TO SAVEPOINT late', signal);
     return null;
   }
+}
+
+export async function findElsewhere(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  keys: readonly (readonly (string | null)[])[],
+  signal: AbortSignal,
+): Promise<readonly (readonly (string | null)[])[]> {
+  if (keys.length === 0) return [];
+  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
+  const { tenantKey, interval } = request;
+  return inSnapshot(options, tenantKey, relation, signal, async (client) => {
+    const described = await describeColumns(client, describeSql, signal);
+    const { columns, elsewhereSql } = select(described);
+    if (columns.length === 0 || !elsewhereSql) return [];
+    const text = elsewhereSql(interval, keys);
+    const { rows } = await withAbort(client, signal, () =>
+      client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
+    );
+    return rows;
+  }).catch(async (error: unknown) => {
+    signal.throwIfAborted();
+    throw await findCulprit(error, options, plan, request, signal);
+  });
 }

@@ -141,10 +141,9 @@ export class SnapshotConnections {
     const busy = [...this.#pids.keys()].filter((client) => !this.#idle.includes(client));
     const idle = this.#idle.splice(0);
     this.#pids.clear();
-    const kept = this.#kept;
     await Promise.all([
       ...busy.map(closeConnection),
-      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
+      ...idle.map((client) => this.#kept?.give(client) ?? closeConnection(client)),
     ]);
   }
 }
