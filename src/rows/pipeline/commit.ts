@@ -20,9 +20,9 @@ import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, withReceipt } from '../../foundation/domain/signature.ts';
 import { toTimestamp } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
-import type { CompleteOne, Tags } from './file-set.ts';
+import type { CompleteOne, HashedFile, Tags } from './file-set.ts';
 import type { Delivery, FoundCommit, IntervalJob } from './interval-job.ts';
-import { allTraits, type Completable, completeInPlace } from './in-place.ts';
+import { allTraits, completeInPlace } from './in-place.ts';
 import {
   digestOfBytes,
   digestOfSchema,
@@ -85,7 +85,7 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
 /** Keys of a new generation are free, unless another export has the prefix. Without the condition, its manifest is read. */
 async function completeNew(
   { destination, ports: { lease }, signal }: Delivery,
-  writer: Completable,
+  writer: HashedFile,
 ): Promise<{ readonly etag: string | null }> {
   const { completeIfNoneMatch } = destination.traits ?? allTraits;
   const object = completeIfNoneMatch ? null : await mayStat(destination, writer.key, signal);

@@ -5,8 +5,6 @@ import type { HashedFile } from './file-set.ts';
 import type { Delivery, IntervalJob, RunPorts } from './interval-job.ts';
 import { readManifestAt } from './manifest.ts';
 
-export type Completable = Pick<HashedFile, 'key' | 'complete'>;
-
 /** Before the first probe: a store is assumed to behave like S3. */
 export const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 
@@ -16,7 +14,7 @@ const inPlaceTries = 4;
 /** Replaces the object at the key, if it is what the receipt or a later read says, and no other export's. */
 export async function completeInPlace(
   { destination, job, ports, signal }: Delivery,
-  writer: Completable,
+  writer: HashedFile,
 ): Promise<{ readonly etag: string | null }> {
   const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
   const own = recorded.find(({ key }) => key === writer.key);

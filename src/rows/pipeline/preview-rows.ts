@@ -27,11 +27,6 @@ interface RawRows extends Pick<SourceSnapshot, 'columns' | 'projection' | 'keyIn
   readonly isWhole: boolean;
 }
 
-interface Showing extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
-  readonly limit: number;
-  readonly trace: boolean;
-}
-
 interface ShownRows {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   /** JSON: for each row a list of its values, in the order of the columns. Empty with a trace. */
@@ -52,8 +47,10 @@ const readBytes = 4 * 1024 ** 2;
 /** A span that has many more rows than are wanted is halved at most this often. */
 const maxHalvings = 20;
 
-export interface Preview extends Showing {
+export interface Preview extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
   readonly rows: RawRows | NewestRows;
+  readonly limit: number;
+  readonly trace: boolean;
   readonly now: Instant;
 }
 
@@ -218,7 +215,7 @@ const maxRowWork = 1024 ** 2;
 export async function showRows(
   raw: RawRows,
   steps: readonly Step[],
-  { limit, trace, toJson, openJsonLines, settings }: Showing,
+  { limit, trace, toJson, openJsonLines, settings }: Preview,
   signal: AbortSignal,
 ): Promise<ShownRows> {
   const waits = steps.some(({ kind }) => kind === 'batch');
@@ -252,7 +249,7 @@ async function traceRows(
   limit: number,
   linesOf: LinesOf,
   room: AnswerRoom,
-  toJson: Showing['toJson'],
+  toJson: Encoding['toJson'],
 ) {
   const depths = new JsonDepths(raw.columns, keyIndicesOf(raw), toJson);
   const traced = new RowTrace(transformer, room);

@@ -74,7 +74,7 @@ export class Attempt {
   readonly #signal: AbortSignal;
   readonly #admitted: Admitted | null;
   readonly #log: RunLog;
-  readonly #open: OpenPorts;
+  readonly #open: ReturnType<typeof openPorts>;
   readonly #watch: StepWatch;
 
   /** @param signal aborted with the reason when the lease is lost @param admitted null in a process of its own */
@@ -289,14 +289,6 @@ const progressEveryMs = 2_000;
 /** A file with fewer bytes than this, which is sent as one part, is not worth a record. */
 const minRecordedBytes = 256 * 1024;
 
-export interface OpenPorts {
-  readonly ports: RunPorts;
-  /** Writes the progress that waits, for a run that does not complete. @throws SluiceError `run.lease_lost` */
-  writeProgress(): Promise<void>;
-  /** Resolves when the lines of own plugins are in the log, or left out. */
-  endPluginLines(): Promise<void>;
-}
-
 /** What the pipeline asks of a run. Progress is written by time: a run that ends before costs no write. */
 export function openPorts(
   { db, policy }: Pick<Context, 'db' | 'policy'>,
@@ -304,10 +296,11 @@ export function openPorts(
   run: ClaimedRun,
   log: RunLog,
   watch = new StepWatch(),
-): OpenPorts {
+) {
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
   let unwritten: Progress | null = null;
   let writtenAt = performance.now();
+  /** Writes the progress that waits. @throws SluiceError `run.lease_lost` */
   const writeProgress = async () => {
     if (unwritten === null) return;
     const progress = unwritten;

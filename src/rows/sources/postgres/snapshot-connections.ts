@@ -2,9 +2,13 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { SourceRequest } from '../source.ts';
-import { closeConnection, type ConnectionOptions, destroyConnection } from './connection.ts';
+import {
+  closeConnection,
+  type ConnectionOptions,
+  destroyConnection,
+  keepsAlive,
+} from './connection.ts';
 import type { HeldSessions } from './held-locks.ts';
-import type { KeptConnections } from './kept-connections.ts';
 import type { PlanSelect } from './plan.ts';
 
 /** A transaction that reads no rows of an export needs these alone. */
@@ -69,12 +73,14 @@ export function refuseEarly(takenAt: Instant, settled: View, { interval }: Sourc
 export class SnapshotConnections {
   readonly #open: (signal: AbortSignal) => Promise<OpenSession>;
   readonly #kept: KeptConnections | undefined;
-  readonly #pids: Map<pg.Client, number>;
+  readonly #pids = new Map<pg.Client, number>();
   readonly #idle: pg.Client[];
   readonly #endWatch: () => void;
-  /** Ends a count that nothing waits for. */
   readonly #closed = new AbortController();
-  #excess: SluiceError | null = null;
+  /** Ends a count that nothing waits for. */
+  readonly closed = this.#closed.signal;
+  /** Why the connections were given up; null if they were not. */
+  excess: SluiceError | null = null;
 
   /** @param open opens another one */
   constructor(
@@ -84,7 +90,7 @@ export class SnapshotConnections {
   ) {
     this.#open = open;
     this.#kept = kept;
-    this.#pids = new Map([[first.client, first.pid]]);
+    this.#pids.set(first.client, first.pid);
     this.#idle = [first.client];
     this.#endWatch = watchHeld({
       pids: () => [...this.#pids.values()],
@@ -92,18 +98,9 @@ export class SnapshotConnections {
     });
   }
 
-  /** Why the connections were given up; null if they were not. */
-  get excess(): SluiceError | null {
-    return this.#excess;
-  }
-
-  get closed(): AbortSignal {
-    return this.#closed.signal;
-  }
-
   /** Ends the transactions at once. Rows that are still to be read fail with the error. */
   #release(error: SluiceError): void {
-    this.#excess = error;
+    this.excess = error;
     this.#closed.abort(error);
     this.#idle.length = 0;
     for (const client of this.#pids.keys()) destroyConnection(client);
@@ -115,7 +112,7 @@ export class SnapshotConnections {
   }
 
   async open(signal: AbortSignal): Promise<pg.Client> {
-    if (this.#excess) throw this.#excess;
+    if (this.excess) throw this.excess;
     const { client, pid } = await this.#open(signal);
     this.#pids.set(client, pid);
     return client;
@@ -151,4 +148,55 @@ export class SnapshotConnections {
 interface OpenSession {
   readonly client: pg.Client;
   readonly pid: number;
+}
+
+/** Maximum time of a COMMIT that has nothing to write. */
+const commitMs = 2_000;
+
+/** Open for a while for those that come next, without a transaction. */
+export class KeptConnections {
+  readonly #keepMs: number;
+  readonly #most: number;
+  readonly #idle = new Map<pg.Client, NodeJS.Timeout>();
+  readonly #watched = new WeakSet<pg.Client>();
+
+  /** @param keepMs how long one stays open without use; 0: none is kept */
+  constructor(keepMs: number, most: number) {
+    this.#keepMs = keepMs;
+    this.#most = most;
+  }
+
+  /** The one that was used last. Its server may have closed it. */
+  take(): pg.Client | null {
+    const [client, timer] = [...this.#idle].at(-1) ?? [];
+    if (!client) return null;
+    clearTimeout(timer);
+    this.#idle.delete(client);
+    keepsAlive(client, true);
+    return client;
+  }
+
+  async give(client: pg.Client): Promise<void> {
+    if (this.#keepMs === 0 || this.#idle.size >= this.#most) return closeConnection(client);
+    const cut = setTimeout(() => destroyConnection(client), commitMs);
+    try {
+      await client.query('COMMIT');
+    } catch {
+      return destroyConnection(client);
+    } finally {
+      clearTimeout(cut);
+    }
+    const close = () => {
+      this.#idle.delete(client);
+      void closeConnection(client);
+    };
+    keepsAlive(client, false);
+    this.#idle.set(client, setTimeout(close, this.#keepMs).unref());
+    if (this.#watched.has(client)) return;
+    this.#watched.add(client);
+    client.once('end', () => {
+      clearTimeout(this.#idle.get(client));
+      this.#idle.delete(client);
+    });
+  }
 }
