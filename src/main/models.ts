@@ -2,7 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import { readModelsFile, type SourcedModel } from '../foundation/config/models-file.ts';
 import { SluiceError } from '../foundation/domain/errors.ts';
 import { eventsModel } from '../foundation/domain/events-model.ts';
-import { checkModelExpression } from '../rows/query/wall.ts';
+import { checkModelExpression } from '../rows/query/selection.ts';
 import {
   createPostgresSource,
   ensureSourceRole as ensureRole,

@@ -367,7 +367,7 @@ export const mutants = [
   },
   {
     name: 'own plugins: a block in flight shares the memory of its source',
-    file: 'src/rows/transforms/block-transformer.ts',
+    file: 'src/rows/transforms/transform-rows.ts',
     find: 'transformer.apply(copyBlock(block))',
     replace: 'transformer.apply(block)',
     test: 'test/unit/sandbox/in-flight.test.ts',

@@ -66,13 +66,13 @@ export const operatorMutants = [
     ],
     [
       'a name may be in the file twice',
-      'exports-file',
+      'export-spec',
       'if (first !== undefined) {',
       'if (first === null) {',
     ],
     [
       'a secret may be plain text',
-      'exports-file',
+      'export-spec',
       'problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));',
       '',
     ],
@@ -221,7 +221,7 @@ export const operatorMutants = [
   },
   {
     name: 'operator apply: two names of a query may differ',
-    file: `${cli}/exports-file.ts`,
+    file: `${cli}/export-spec.ts`,
     find: 'query !== sameQuery',
     replace: 'query === null',
     test: 'test/integration/cli/apply-queries.test.ts',

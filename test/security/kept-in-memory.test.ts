@@ -11,7 +11,7 @@ import { offsetAt } from '../../src/service/scheduling/zone-offset.ts';
 /** What bounds it. */
 const collections: Readonly<Record<string, string>> = {
   // In every process.
-  'foundation/domain/keyed-groups.ts #groups': 'work in progress',
+  'foundation/domain/grouped.ts #groups': 'work in progress',
   'rows/query/bounded-map.ts #entries': 'the weight that its owner gives',
   'rows/query/select.ts checked': '4,000,000 characters',
   'service/scheduling/zone-offset.ts cellsOfZones':

@@ -1,18 +1,16 @@
-import { useCallback, useEffect, useMemo, useState } from 'react';
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from 'react';
 import type { Me } from './api-types.ts';
-import { ConsoleContext, useApi, useResource } from './use-api.ts';
 import { OperatorApp } from './operator/operator-app.tsx';
+import { EditExportPage, NewExportPage } from './pages/edit-page.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
-import { EditExportPage, NewExportPage } from './pages/edit-page.tsx';
-import { NotificationsPage } from './parts/target-list.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
 import { Boundary, Failure, Loading } from './parts/notice.tsx';
+import { NotificationsPage } from './parts/target-list.tsx';
 import { ServiceBanner, TopBar } from './parts/top-bar.tsx';
-import { Toasts } from './parts/toasts.tsx';
 import { repeatKeys } from './repeat-keys.ts';
 import { hrefOf, type Route } from './route.ts';
 import {
@@ -23,6 +21,7 @@ import {
   shareSession,
   storeSession,
 } from './session.ts';
+import { ConsoleContext, type Say, SayContext, useAction, useApi, useResource } from './use-api.ts';
 import { useFocusOnPage, useRoute } from './use-route.ts';
 
 /** Time in which another tab answers with its session. Until then a new tab shows no form that would vanish at once. */
@@ -195,5 +194,53 @@ function ProjectSwitch({ me, project }: Props) {
         <option key={id} value={id}>{`${name} (${id})`}</option>
       ))}
     </select>
+  );
+}
+
+interface Message {
+  readonly id: number;
+  readonly text: string;
+  readonly cancel?: (() => Promise<unknown>) | undefined;
+}
+
+/** Shows the newest message of what is in it; an animation hides it after a while. */
+function Toasts({ children }: { readonly children: ReactNode }) {
+  const [{ id, text, cancel }, setMessage] = useState<Message>({ id: 0, text: '' });
+  const say = useCallback<Say>(
+    (next, undo) => setMessage((last) => ({ id: last.id + 1, text: next, cancel: undo })),
+    [],
+  );
+  return (
+    <SayContext value={say}>
+      {children}
+      <div className="toasts" role="status" aria-live="polite">
+        {text !== '' && (
+          <p className={cancel ? 'toast has-button' : 'toast'} key={id}>
+            {text}
+            {cancel && <CancelButton cancel={cancel} />}
+          </p>
+        )}
+      </div>
+    </SayContext>
+  );
+}
+
+function CancelButton({ cancel }: { readonly cancel: () => Promise<unknown> }) {
+  const act = useAction(async () => {
+    await cancel();
+    return 'Cancelled.';
+  });
+  return (
+    <>
+      <button
+        type="button"
+        className="small"
+        aria-disabled={act.busy}
+        onClick={() => void act.run()}
+      >
+        Cancel
+      </button>
+      {act.failure && <span> {act.failure.message}</span>}
+    </>
   );
 }

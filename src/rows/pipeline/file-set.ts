@@ -11,8 +11,7 @@ import type {
   UploadJournal,
 } from '../destinations/destination.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
-import type { BlockTransformer } from '../transforms/block-transformer.ts';
-import type { TransformedRows } from '../transforms/transform-rows.ts';
+import type { BlockTransformer, TransformedRows } from '../transforms/transform-rows.ts';
 import type { IntervalJob } from './interval-job.ts';
 import { ValueRules } from './value-rules.ts';
 import type { KeySpool } from './key-spool.ts';

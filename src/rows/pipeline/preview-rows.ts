@@ -8,14 +8,12 @@ import {
 } from '../../foundation/domain/row-block.ts';
 import type { Instant } from '../../foundation/domain/time.ts';
 import { manyRows, type SourceSnapshot } from '../sources/source.ts';
-import { AnswerRoom } from '../transforms/answer-room.ts';
 import type { StepTally } from '../transforms/chain-step.ts';
 import { type Json, JsonObject, jsonNull, quote, textOf, trustJson } from '../transforms/json.ts';
 import { type StepDefinition, withOpenSteps } from '../transforms/own-steps.ts';
 import type { Step } from '../transforms/step.ts';
-import { RowTrace } from '../transforms/trace.ts';
-import type { RowTransformer } from '../transforms/transform-rows.ts';
-import { takeRests } from '../transforms/turns.ts';
+import { AnswerRoom, RowTrace } from '../transforms/trace.ts';
+import { type RowTransformer, takeRests } from '../transforms/transform-rows.ts';
 import type { Encoding } from './interval-job.ts';
 import { Portions } from './portions.ts';
 import { JsonDepths, ValueRules } from './value-rules.ts';

@@ -8,13 +8,14 @@ import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
   blockByBlock,
   type BlockTransformer,
+  type RowsShape,
+  RowTransformer,
   withBlocksInFlight,
-} from '../transforms/block-transformer.ts';
+} from '../transforms/transform-rows.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
 import type { Pause } from '../transforms/chain.ts';
 import { type StepDefinition, withOpenSteps } from '../transforms/own-steps.ts';
 import type { Step } from '../transforms/step.ts';
-import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 import type { DeliveredKeys } from './delivered-keys.ts';
 import { DistinctKeys } from './distinct-keys.ts';
 import { FileSet } from './file-set.ts';

@@ -12,9 +12,8 @@ import {
 } from './select.ts';
 import type { Expression } from './expression.ts';
 import { printExpression, quoteName, quoteText, serverDialect } from './print.ts';
-import { eventFilter, ofTenant, type Selection } from './selection.ts';
+import { checkReads, eventFilter, ofTenant, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
-import { checkReads } from './wall.ts';
 
 /** The name, within a statement, of the column that says whether a row is not deleted. */
 const aliveName = 'sluice alive';

@@ -11,9 +11,8 @@ import {
   serverDialectWith,
   sourceName,
 } from './print.ts';
-import { instant, literal, ofTenant, rowFilter, type Selection } from './selection.ts';
+import { checkWall, instant, literal, ofTenant, rowFilter, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
-import { checkWall } from './wall.ts';
 import { isWrittenSince } from './written-since.ts';
 
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {

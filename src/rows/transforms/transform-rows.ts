@@ -1,18 +1,18 @@
-import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { type Column, copyBlock, type RowBlock } from '../../foundation/domain/row-block.ts';
 import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
+import type { ChainStep, RowKey, StepTally, Watcher } from './chain-step.ts';
 import { Chain, type Pause } from './chain.ts';
-import type { ChainStep, RowKey, Watcher } from './chain-step.ts';
-import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
+import { chainColumnsOf, writerOf, type WriteValue } from './column-values.ts';
 import { type Json, jsonNull, objectOf, plainOf } from './json.ts';
 import type { Step } from './step.ts';
-import type { Row } from './transform.ts';
-import { takeTurns } from './turns.ts';
 import { TextWriter } from './text-writer.ts';
+import type { Row } from './transform.ts';
 
 /** Bytes of a row times steps: more take so long that there is a turn after each step. */
 const largeRowWork = 512 * 1024;
 
-export interface RowOutput {
+interface RowOutput {
   readonly name: string;
   readonly column: string;
   readonly path: readonly string[];
@@ -238,4 +238,87 @@ export class BlockWriter extends TextWriter {
     this.#lengths[this.#fields] = length;
     this.#fields += 1;
   }
+}
+
+/** The time that a chain may keep the event loop from others, apart from one step of a large row. */
+const turnMs = 10;
+
+function takeTurns(signal: AbortSignal | null): Pause {
+  let endsAt = performance.now() + turnMs;
+  const next = async () => {
+    await setImmediate();
+    signal?.throwIfAborted();
+    endsAt = performance.now() + turnMs;
+  };
+  return () => (performance.now() < endsAt ? null : next());
+}
+
+/** Work for a request takes this time, then leaves the process to others for three times as long. */
+const requestTurnMs = 5;
+const restShare = 3;
+
+/** In the process that answers all requests. @param signal gives the work up, with its reason */
+export function takeRests(signal: AbortSignal): Pause {
+  let startedAt = performance.now();
+  const rest = async (spentMs: number) => {
+    await sleep(spentMs * restShare);
+    signal.throwIfAborted();
+    startedAt = performance.now();
+  };
+  return () => {
+    const spentMs = performance.now() - startedAt;
+    return spentMs < requestTurnMs ? null : rest(spentMs);
+  };
+}
+
+export interface BlockTransformer {
+  readonly columns: readonly Column[];
+  /** In the order of the chain; complete once `finish` has resolved. */
+  readonly steps: readonly StepTally[];
+  /** Then its memory may be used again, unless it is in the result. @returns the blocks that are ready, in order */
+  write(block: RowBlock): Promise<readonly TransformedRows[]>;
+  finish(): Promise<readonly TransformedRows[]>;
+}
+
+export function blockByBlock(transformer: RowTransformer): BlockTransformer {
+  return {
+    columns: transformer.columns,
+    steps: transformer.steps,
+    write: async (block) => [await transformer.apply(block)],
+    finish: async () => [],
+  };
+}
+
+/** Blocks in the processes of a chain or on their way: while one is encoded, the next ones are made. */
+const maxInFlight = 2;
+/** A larger one goes alone, since a copy of it and the blocks beside it would take too much memory. */
+const maxBlockBytes = 2 * 1024 ** 2;
+
+export function withBlocksInFlight(transformer: RowTransformer): BlockTransformer {
+  const results: Promise<TransformedRows>[] = [];
+  const take = async (most: number) => {
+    const ready: TransformedRows[] = [];
+    while (results.length > most) {
+      const first = await results[0];
+      results.shift();
+      if (first) ready.push(first);
+    }
+    return ready;
+  };
+  return {
+    columns: transformer.columns,
+    steps: transformer.steps,
+    write: async (block) => {
+      if (block.bytes.length > maxBlockBytes) {
+        return [...(await take(0)), await transformer.apply(block)];
+      }
+      // The memory of a block that was read belongs to its source.
+      const result = transformer.apply(copyBlock(block));
+      // It is thrown when the block's turn comes; until then it must not count as unhandled.
+      result.catch(() => {});
+      results.push(result);
+      return take(maxInFlight);
+    },
+    finish: () => take(0),
+  };
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/foundation/config/config.ts';
 import { parseModelsFile, readModelsFile } from '../../../src/foundation/config/models-file.ts';
 import { parseQuery } from '../../../src/rows/query/parse-query.ts';
-import { checkModelExpression } from '../../../src/rows/query/wall.ts';
+import { checkModelExpression } from '../../../src/rows/query/selection.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
 
 const options = {

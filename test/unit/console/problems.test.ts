@@ -1,9 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  readErrorBody,
-  readRunError,
-  sortProblems,
-} from '../../../src/clients/console/problems.ts';
+import { readErrorBody, readRunError, sortProblems } from '../../../src/clients/console/api.ts';
 
 describe('an error answer', () => {
   test('shows all its problems and its request', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { Grouped } from '../../../src/foundation/domain/grouped.ts';
-import { KeyedGroups } from '../../../src/foundation/domain/keyed-groups.ts';
+import { Grouped, KeyedGroups } from '../../../src/foundation/domain/grouped.ts';
 
 const isOfAll = (error: unknown) => (error as { code?: unknown }).code === 'ECONNREFUSED';
 

@@ -3,8 +3,11 @@ import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { parseQuery } from '../../../src/rows/query/parse-query.ts';
 import { copySql, countSql, describeSql, outputsOf } from '../../../src/rows/query/select.ts';
-import type { Selection } from '../../../src/rows/query/selection.ts';
-import { checkModelExpression, checkWall } from '../../../src/rows/query/wall.ts';
+import {
+  checkModelExpression,
+  checkWall,
+  type Selection,
+} from '../../../src/rows/query/selection.ts';
 
 const small: Model = {
   ...eventsModel,

@@ -3,14 +3,15 @@ import { ownSteps } from '../../../src/extensions/own-plugins/own-plugins.ts';
 import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
 import { jsonOfField } from '../../../src/rows/encoders/index.ts';
 import {
-  type BlockTransformer,
   blockByBlock,
+  type BlockTransformer,
+  type RowsShape,
+  RowTransformer,
   withBlocksInFlight,
-} from '../../../src/rows/transforms/block-transformer.ts';
+} from '../../../src/rows/transforms/transform-rows.ts';
 import { jsonNull, textOf } from '../../../src/rows/transforms/json.ts';
 import { defineOwnStep, withOpenSteps } from '../../../src/rows/transforms/own-steps.ts';
 import type { BatchStep, RowStep } from '../../../src/rows/transforms/step.ts';
-import { type RowsShape, RowTransformer } from '../../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import {
   intervalEndMs,

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Paint, plain } from '../text.ts';
-import type { Api } from './api.ts';
-import { RefusedRequest } from './explain.ts';
+import { type Api, RefusedRequest } from './api.ts';
 import { isRecord, type Json } from './json.ts';
 import type { CliDeps, Terminal } from '../deps.ts';
 import { unknownIn } from './export-fields.ts';

@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
-import type { Api } from './api.ts';
-import { RefusedRequest } from './explain.ts';
+import { type Api, RefusedRequest } from './api.ts';
 import type { ExportFields } from './export-fields.ts';
-import type { WantedExport } from './exports-file.ts';
+import type { WantedExport } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 import type { BatchExport } from './types.ts';
 

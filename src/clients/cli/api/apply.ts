@@ -1,7 +1,7 @@
 import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
-import { type Api, quoted } from './api.ts';
+import { type Api, quoted, RefusedRequest } from './api.ts';
 import {
   changesOf,
   type Difference,
@@ -19,9 +19,8 @@ import {
   sendChanges,
   shownChange,
 } from './apply-chain.ts';
-import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
-import { readExportsFile, type WantedExport } from './exports-file.ts';
+import { readExportsFile, type WantedExport } from './export-spec.ts';
 import { listExports } from './find-export.ts';
 import { isRecord, type Json } from './json.ts';
 import type { BatchExport } from './types.ts';

@@ -1,6 +1,5 @@
 import { type RefObject, useEffect, useRef } from 'react';
-import type { ApiFailure } from '../api.ts';
-import { sortProblems } from '../problems.ts';
+import { type ApiFailure, sortProblems } from '../api.ts';
 import { plural } from '../numbers.ts';
 
 interface FormProblems {

@@ -14,7 +14,7 @@ import { ExportZone, MessageText } from '../parts/time-text.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { RunStrip } from '../parts/run-facts.tsx';
-import { readRunError } from '../problems.ts';
+import { readRunError } from '../api.ts';
 import { currentHash, hrefOf, withQuery } from '../route.ts';
 import { chosenOf, offsetOf, useQuery, useSearchText, useTitle } from '../use-route.ts';
 

@@ -1,4 +1,4 @@
-import { cancelRun } from '../api.ts';
+import { cancelRun, readRunError } from '../api.ts';
 import type { Run } from '../api-types.ts';
 import { useAction, useConsole, useResource } from '../use-api.ts';
 import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
@@ -10,7 +10,6 @@ import { Empty, Pending } from '../parts/notice.tsx';
 import { CursorPager } from '../parts/pager.tsx';
 import { RunDuration, RunRows, RunStateText } from '../parts/run-facts.tsx';
 import { IntervalText, MessageText } from '../parts/time-text.tsx';
-import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { attemptsOf, runFilters, statusLabels } from '../run-state.ts';
 import { chosenOf, useQuery } from '../use-route.ts';

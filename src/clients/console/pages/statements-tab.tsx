@@ -1,23 +1,17 @@
 import { useState } from 'react';
 import type { Statement, StatementHead } from '../api-types.ts';
-import {
-  checkStatements,
-  readSigningKey,
-  type SigningKey,
-  type StatementVerdict,
-} from '../check-statements.ts';
-import { useAction, useConsole, useResource } from '../use-api.ts';
-import { formatCount, plural } from '../numbers.ts';
-import { ActButton, CopyText } from '../parts/buttons.tsx';
-import { Facts, ScrolledTable } from '../parts/tables.tsx';
-import { Empty, Failure, Pending } from '../parts/notice.tsx';
-import { OffsetPager } from '../parts/pager.tsx';
-import { IntervalText, lastMonths, useNow } from '../parts/time-text.tsx';
-import { saveFile } from '../save-file.ts';
-import { offsetOf, useQuery } from '../use-route.ts';
-import type { Api } from '../api.ts';
+import { type Api, wholeList } from '../api.ts';
 import { Choice } from '../form/inputs.tsx';
 import { isRecord, parseJson } from '../json.ts';
+import { formatCount, plural } from '../numbers.ts';
+import { ActButton, CopyText } from '../parts/buttons.tsx';
+import { Empty, Failure, Pending } from '../parts/notice.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
+import { Facts, ScrolledTable } from '../parts/tables.tsx';
+import { IntervalText, lastMonths, useNow } from '../parts/time-text.tsx';
+import { saveFile } from '../save-file.ts';
+import { useAction, useConsole, useResource } from '../use-api.ts';
+import { offsetOf, useQuery } from '../use-route.ts';
 
 const pageSize = 20;
 const pollMs = () => 15_000;
@@ -277,4 +271,81 @@ async function requestsOf(api: Api, id: string, number: number): Promise<Readonl
     return isRecord(note) && typeof note.request === 'string' ? [note.request] : [];
   });
   return new Set(requests);
+}
+
+interface StatementVerdict {
+  readonly isRight: boolean;
+  /** Months, and what the checker says. */
+  readonly lines: readonly string[];
+}
+
+const cannot =
+  'NOT CHECKED: this browser cannot check Ed25519 signatures at this address. Use a newer browser, and https, or run the checker.';
+
+/**
+ * Checks the statements of an export and their signatures by the script that customers run. The objects at the destination are
+ * not looked at.
+ *
+ * @throws ApiFailure
+ */
+async function checkStatements(
+  api: Api,
+  id: string,
+  head: StatementHead,
+  fingerprint: string,
+): Promise<StatementVerdict> {
+  if (!(await hasEd25519())) return { isRight: false, lines: [cannot] };
+  const list = await wholeList((page) => api.get('batch_exports/{id}/statements', { id, ...page }));
+  const paths = list.results.map(({ number }) => `_sluice/statements/${number}.json`);
+  const names = ['_sluice/keys.json', ...paths];
+  const open = async (path: string) => {
+    if (!names.includes(path)) return null;
+    const [, number] = /(\d+)\.json$/.exec(path) ?? [];
+    const text = await (number === undefined
+      ? api.getText('/api/signing_keys', {})
+      : api.getText('batch_exports/{id}/statements/{number}', { id, number: Number(number) }));
+    const bytes = new Blob([text]);
+    return { size: bytes.size, body: bytes.stream() };
+  };
+  const { check } = await import('../../../../client/check/sluice-check.mjs');
+  const { exit, lines } = await check(
+    { names, open },
+    {
+      // No interval ends after it, so no object is looked for.
+      since: '9999-12-31',
+      keys: [fingerprint],
+      ...(head.sha256 !== null && { head: `${head.number}:${head.sha256}` }),
+    },
+  );
+  return { isRight: exit === 0, lines: lines.filter((line) => !line.startsWith('Objects that')) };
+}
+
+/** Browsers have it in a secure context only: https, and localhost. */
+async function hasEd25519(): Promise<boolean> {
+  try {
+    const pair = await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify']);
+    return 'publicKey' in pair;
+  } catch {
+    return false;
+  }
+}
+
+interface SigningKey {
+  /** SHA-256 of the public key; null if the browser cannot compute it here. */
+  readonly fingerprint: string | null;
+  readonly publicKey: string;
+}
+
+/** The newest key of the installation; null before the first. */
+async function readSigningKey(api: Api): Promise<SigningKey | null> {
+  const answer = parseJson(await api.getText('/api/signing_keys', {}));
+  const newest: unknown = isRecord(answer) && Array.isArray(answer.keys) && answer.keys.at(-1);
+  if (!isRecord(newest) || typeof newest.public_key !== 'string') return null;
+  const { public_key: publicKey } = newest;
+  const pairs = publicKey.match(/../g) ?? [];
+  const bytes = Uint8Array.from(pairs, (pair) => Number.parseInt(pair, 16));
+  const digest = await globalThis.crypto.subtle?.digest('SHA-256', bytes);
+  const digits =
+    digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0'));
+  return { fingerprint: digits?.join('') ?? null, publicKey };
 }

@@ -1,9 +1,8 @@
-import { cancelBackfill, cancelRun, startBackfill } from '../api.ts';
+import { cancelBackfill, cancelRun, readRunError, startBackfill } from '../api.ts';
 import type { Backfill, BackfillPreview, Run } from '../api-types.ts';
 import { useAction, useConsole, useSay } from '../use-api.ts';
 import { hasEnded } from '../export-health.ts';
 import { IntervalText, MessageText, useNow } from './time-text.tsx';
-import { readRunError } from '../problems.ts';
 import { stateOf } from '../run-state.ts';
 import { ActButton, AskButton } from './buttons.tsx';
 import { describeGoing } from '../going-rows.ts';

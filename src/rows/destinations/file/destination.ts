@@ -24,8 +24,7 @@ import {
   openForRead,
   splitKey,
 } from './folders.ts';
-import { commitManifest, fileTag, tagOf } from './manifest.ts';
-import { readOwner } from './owners.ts';
+import { commitManifest, fileTag, readOwner, tagOf } from './manifest.ts';
 import { createWriter, removeFile, removeHidden } from './writer.ts';
 
 const traits: StoreTraits = { ...allTraits, checksums: false };

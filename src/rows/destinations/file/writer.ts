@@ -13,8 +13,7 @@ import type {
 } from '../destination.ts';
 import { systemCode, toDestinationError, withOurErrors } from './errors.ts';
 import { findFolder, hiddenPrefix, ignore, splitKey, syncFolder } from './folders.ts';
-import { fileTag, replaceFile } from './manifest.ts';
-import { forgetOwner, noteOwner } from './owners.ts';
+import { fileTag, forgetOwner, noteOwner, replaceFile } from './manifest.ts';
 
 /** The hidden file that holds an upload, beside its key: `.sluice-<upload id>-<name>`. */
 export function hiddenName(upload: UploadRef): string {

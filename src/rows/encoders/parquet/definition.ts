@@ -1,8 +1,7 @@
 import type { EncoderDefinition } from '../encoder.ts';
 import { openParquet } from './encode.ts';
 import { readParquet } from './read.ts';
-import { planColumns } from './schema.ts';
-import { tableFieldsOf } from './table-fields.ts';
+import { planColumns, tableFieldsOf } from './schema.ts';
 import { parquetWithoutRows } from './without-rows.ts';
 
 /** Pages are compressed inside the file, as they are filled. */

@@ -12,15 +12,13 @@ import { ByteArrayColumn } from './byte-array-column.ts';
 import { type PageLimits, SparePool } from './page.ts';
 import { columnMetricsOf } from './column-metrics.ts';
 import { type ColumnParts, type ColumnWriter, viewBlock } from './column-writer.ts';
-import { FixedColumn } from './fixed-column.ts';
-import { fixedValues, readValues } from './fixed-values.ts';
+import { FixedColumn, fixedValues, readValues } from './fixed-column.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import { PageArena, PageCompressor } from './page-compressor.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
-import { type ParquetColumn, planColumns } from './schema.ts';
-import { schemaNote, withFieldIds } from './table-fields.ts';
+import { type ParquetColumn, planColumns, schemaNote, withFieldIds } from './schema.ts';
 
 /**
  * Equal rows give equal bytes however they are cut into blocks. @param isOfTable whether its columns get the ids of a

@@ -1,8 +1,7 @@
 import { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import { physicalType } from './column-types.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
-import { isNullElement, scanArray } from './json-array.ts';
-import type { JsonForm } from './json-forms.ts';
+import { isNullElement, type JsonForm, scanArray } from './json-forms.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, type PageLimits, type RawPage } from './page.ts';
 

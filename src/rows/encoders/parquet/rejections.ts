@@ -1,7 +1,6 @@
 import type { ColumnType, RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { RejectedRow } from '../encoder.ts';
-import { isNullElement, notFlat, scanArray } from './json-array.ts';
-import type { JsonForm } from './json-forms.ts';
+import { isNullElement, type JsonForm, notFlat, scanArray } from './json-forms.ts';
 import type { ColumnForm, ParquetColumn } from './schema.ts';
 
 const infiniteDate = 0x7fffffff;

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { quoteName, quoteNameIfNeeded, quoteText } from '../../query/print.ts';
-import { columnsOfExpression } from '../../query/wall.ts';
+import { columnsOfExpression } from '../../query/selection.ts';
 import { closeConnection, connect, query } from './connection.ts';
 import { findDeniedRights } from './denied-right.ts';
 import { queryServer } from './own-statement.ts';

@@ -1,6 +1,5 @@
 import type pg from 'pg';
-import { Grouped } from '../../../foundation/domain/grouped.ts';
-import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
+import { Grouped, KeyedGroups } from '../../../foundation/domain/grouped.ts';
 import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';

@@ -1,5 +1,4 @@
-import { Grouped } from '../../../foundation/domain/grouped.ts';
-import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
+import { Grouped, KeyedGroups } from '../../../foundation/domain/grouped.ts';
 import {
   beginFreeCommits,
   beginLockedCommit,
