@@ -51,11 +51,9 @@ test('a tenant is not hurt by the attacks of another', async () => {
     const attacker = await startAttacker(installation, endpoints, { keys, only });
     const attacked = await victim.live(minutes * 60_000);
     const answered = await attacker.stop();
-    const failed = await installation.pool.query<{ status: string; error: string }>(
-      `select status, latest_error as error from runs
-        where team_id = any ($1) and status in ('Failed', 'FailedRetryable')`,
-      [installation.tenant.projectIds],
-    );
+    const failed = await installation.sql<{ status: string; error: string }>`select status,
+      latest_error as error from runs where team_id = any (${installation.tenant.projectIds})
+      and status in ('Failed', 'FailedRetryable')`;
     const runs = failed.rows.map(({ status, error }) => `${status} ${error}`);
     report(alone, attacked, await watch.finish(), answered, runs);
   } finally {

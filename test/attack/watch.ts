@@ -53,9 +53,7 @@ export async function startWatch(installation: Installation): Promise<Watch> {
   };
 }
 
-async function postmasterStart({ pool }: Installation): Promise<string> {
-  const { rows } = await pool.query<{ at: string }>(
-    'select pg_postmaster_start_time()::text as at',
-  );
+async function postmasterStart({ sql }: Installation): Promise<string> {
+  const { rows } = await sql<{ at: string }>`select pg_postmaster_start_time()::text as at`;
   return rows[0]?.at ?? '';
 }

@@ -186,7 +186,7 @@ it(`${rows} rows in ${format} ${compression ?? ''} arrive all, in flat memory`, 
 });
 
 it(`one late row is added to ${rows} delivered rows; half have left the source, and a run of the whole is refused`, async () => {
-  const { pool, client, tenant, databaseUrl } = installation;
+  const { pool, sql, client, tenant, databaseUrl } = installation;
   const [team] = tenant.projectIds;
   const created = await client.post(`/api/projects/${team}/batch_exports/`, {
     name: 'kept',
@@ -197,9 +197,7 @@ it(`one late row is added to ${rows} delivered rows; half have left the source, 
   const id = String(created.body.id);
   await backfill(installation, id, hour);
   await untilEnded(installation, id, { timeoutMs: 7_000_000 });
-  await pool.query(`delete from events where ctid in (select ctid from events limit $1)`, [
-    rows / 2,
-  ]);
+  await sql`delete from events where ctid in (select ctid from events limit ${rows / 2})`;
   await insertEvents(pool, { team, rows: 1, start: '2024-03-01T00:30:00Z', end: hour.end });
   const db = openTestPool(databaseUrl);
   const interval = { start: Date.parse(hour.start), end: Date.parse(hour.end) };
@@ -217,10 +215,8 @@ it(`one late row is added to ${rows} delivered rows; half have left the source, 
   };
   const supplement = await run('supplement', 2);
   expect(supplement).toMatchObject({ status: 'Completed', rows: 1, attempt: 1, crashes: 0 });
-  const { rows: found } = await pool.query<{ rows: number }>(
-    `select rows::float8 as rows from receipts where export_id = $1`,
-    [id],
-  );
+  const { rows: found } = await sql<{ rows: number }>`select rows::float8 as rows
+    from receipts where export_id = ${id}`;
   expect(found[0]?.rows).toBe(rows + 1);
   expect(await run('whole', 3)).toMatchObject({ status: 'Failed', attempt: 1, crashes: 0 });
   await db.close();

@@ -41,16 +41,12 @@ async function exportHour(count: number, body: Parameters<typeof createS3Export>
 }
 
 test('a value of 50 MB is exported whole, and verified at once in several formats and with a chain', async () => {
-  await installation.pool.query(
-    `insert into events (uuid, team_id, event, properties, inserted_at)
-     values (gen_random_uuid(), $1, 'large', jsonb_build_object('text', repeat('0123456789', 5000000)), $2)`,
-    [installation.tenant.projectIds[0], hour.start],
-  );
+  await installation.sql`insert into events (uuid, team_id, event, properties, inserted_at) values
+    (gen_random_uuid(), ${installation.tenant.projectIds[0]}, 'large', jsonb_build_object('text',
+    repeat('0123456789', 5000000)), ${hour.start})`;
   const exportId = await exportHour(1, { name: 'a large value' });
-  const { rows: runs } = await installation.pool.query<{ bytes: number }>(
-    'select bytes_exported::int as bytes from runs where export_id = $1',
-    [exportId],
-  );
+  const { rows: runs } = await installation.sql<{ bytes: number }>`select bytes_exported::int
+    as bytes from runs where export_id = ${exportId}`;
   expect(runs[0]?.bytes).toBeGreaterThan(50_000_000);
   await expectInvariants(installation);
   await addStep(installation, 1, 1, { properties: 'email' });
@@ -78,10 +74,9 @@ test(`${rows} rows in each format are proven with a heap of ${heapMib} MiB, and 
     expect(proven.output).toContain(`1 interval, 1 file, ${rows} rows`);
     expect(proven.code).toBe(0);
 
-    const { rows: moved } = await installation.pool.query<{ uuid: string }>(
-      `update events set uuid = gen_random_uuid()
-      where uuid = (select uuid from events order by uuid limit 1) returning uuid`,
-    );
+    const { rows: moved } = await installation.sql<{ uuid: string }>`
+      update events set uuid = gen_random_uuid()
+      where uuid = (select uuid from events order by uuid limit 1) returning uuid`;
     const broken = await verify(['--export', exportId], small);
     expect(broken.code).toBe(1);
     expect(broken.output).toMatch(

@@ -59,9 +59,8 @@ test(
       await until(
         async () =>
           (
-            await installation.pool.query(
-              `select from runs where status in ('Starting', 'Running') union all select from backfills where status = 'Running'`,
-            )
+            await installation.sql`select from runs where status in ('Starting', 'Running')
+              union all select from backfills where status = 'Running'`
           ).rowCount === 0,
         { timeoutMs: 120_000, message: 'nothing runs any more' },
       );
@@ -77,10 +76,8 @@ test(
 
 async function keepBusy(installation: Installation, exports: readonly string[]): Promise<void> {
   for (const id of exports) {
-    const { rowCount } = await installation.pool.query(
-      `select from backfills where export_id = $1 and status = 'Running'`,
-      [id],
-    );
+    const { rowCount } = await installation.sql`select from backfills where export_id = ${id}
+      and status = 'Running'`;
     if (rowCount === 0) await backfill(installation, id, range, { concurrency: 4 });
   }
 }

@@ -149,13 +149,9 @@ async function rage(world: World): Promise<number> {
 async function untilDelivered({ installation, exports }: World): Promise<void> {
   await until(
     async () => {
-      const { rowCount } = await installation.pool
-        .query(
-          `select from receipts where rows > 0 and data_interval_end <= $1
-            group by export_id`,
-          [past.end],
-        )
-        .catch(() => ({ rowCount: 0 }));
+      const { rowCount } = await installation.sql`
+        select from receipts where rows > 0 and data_interval_end <= ${past.end}
+            group by export_id`.catch(() => ({ rowCount: 0 }));
       return rowCount === exports.length;
     },
     { timeoutMs: 180_000, everyMs: 500, message: 'each export has delivered rows of the past' },
@@ -184,10 +180,9 @@ async function describeUploads({ installation: { s3 } }: World): Promise<readonl
 
 async function expectInvariantsOf(world: World) {
   // In the storm the sweep has met many faults: the waits of hours after them are over.
-  const { pool } = world.installation;
-  await pool.query(
-    `update leftover_files set tried_at = null, deleted_at = deleted_at - interval '61 minutes'`,
-  );
+  const { pool, sql } = world.installation;
+  await sql`update leftover_files set tried_at = null, deleted_at = deleted_at
+    - interval '61 minutes'`;
   await pool.query('update upload_places set look_at = now(), tries = 0');
   // What was pruned is gone from the source. `compare` has looked for it in the files.
   return expectInvariants(world.installation, { sourceChanges: true }).catch((error: unknown) => {
@@ -206,9 +201,7 @@ async function report(
 ): Promise<void> {
   const { installation, counts } = world;
   const faults = (await installation.s3.requests()).filter(({ fault }) => fault !== undefined);
-  const { rows } = await installation.pool.query<{ runs: number }>(
-    'select count(*)::int as runs from runs',
-  );
+  const { rows } = await installation.sql<{ runs: number }>`select count(*)::int as runs from runs`;
   const violations = await findNamedKeyViolations(installation);
   const sum = (of: (verdict: Verdict) => readonly string[]) =>
     new Set([...of(first), ...of(last)]).size;

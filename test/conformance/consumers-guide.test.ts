@@ -158,17 +158,15 @@ describe('the consumer’s guide', () => {
   });
 
   it('loads a row of 3 MB of CSV into DuckDB', async () => {
-    const { pool } = bench.database;
+    const { pool, sql } = bench.database;
     const change = (properties: string) =>
       pool.query(`update events set properties = ${properties} where uuid = $1`, [
         expected[0]?.uuid,
       ]);
     await change(`jsonb_build_object('large', repeat('a "quoted" text ', 200000))`);
     onTestFinished(async () => {
-      await pool.query('update events set properties = $1 where uuid = $2', [
-        expected[0]?.properties ?? null,
-        expected[0]?.uuid,
-      ]);
+      await sql`update events set properties = ${expected[0]?.properties ?? null}
+        where uuid = ${expected[0]?.uuid}`;
     });
     await exportHour({ file_format: 'CSV' });
     const lengths = await readByDuckDb(commandsOf('duckdb', 'CSV'), 'max(length(properties))');

@@ -34,21 +34,17 @@ async function sluiceWith(more: Readonly<Record<string, string>>, ...args: strin
 test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   'the rows of a person are found in %s, removed once they left the source, and no others, whatever else left it',
   async (format) => {
-    const { pool, tenant, s3 } = installation;
+    const { pool, sql, tenant, s3 } = installation;
     const [team] = tenant.projectIds;
     const later = { start: '2024-03-01T03:00:00Z', end: '2024-03-01T04:00:00Z' };
     await insertEvents(pool, { team, rows: 100 });
     await insertEvents(pool, { team, rows: 100, ...later });
     const person = `person ${format} "O'Brien", 50% \\ \t\n é 😀 {}`;
-    await pool.query(
-      `update events set distinct_id = $1 where uuid in (select uuid from events where team_id = $2 and inserted_at < $3 limit 2)`,
-      [person, team, hour.end],
-    );
+    await sql`update events set distinct_id = ${person} where uuid in (select uuid from events
+      where team_id = ${team} and inserted_at < ${hour.end} limit 2)`;
     // An interval with nothing but nulls in the column is searched like all others.
-    await pool.query(
-      'update events set distinct_id = null where team_id = $1 and inserted_at >= $2',
-      [team, later.start],
-    );
+    await sql`update events set distinct_id = null where team_id = ${team}
+      and inserted_at >= ${later.start}`;
     const id = await createS3Export(installation, { config: { file_format: format } });
     await backfill(installation, id, { start: hour.start, end: later.end });
     await untilEnded(installation, id, { count: 4 });
@@ -95,19 +91,14 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     expect(early.output).toContain('2024-03-01T01:00:00Z: 2 rows\n');
 
     // The source keeps nothing of the hour: what was delivered of it is only in the bucket.
-    await pool.query('delete from events where team_id = $1 and inserted_at < $2', [
-      team,
-      hour.end,
-    ]);
+    await sql`delete from events where team_id = ${team} and inserted_at < ${hour.end}`;
     const rewritten = await sluice('erase', 'rewrite', ...asked);
     expect(rewritten.output).toContain('Proven: of 1 interval, none has the key');
     expect(rewritten.output).toContain('Rewritten: 2024-03-01T00:00:00Z to 2024-03-01T01:00:00Z');
     expect(rewritten.code).toBe(0);
-    const receipt = await pool.query<{ rows: number; isLater: boolean; purpose: string }>(
-      `select c.rows::int, c.generation > 1 as "isLater", r.purpose from receipts c join runs r on r.id = c.run_id
-        where c.export_id = $1 and c.data_interval_start = $2`,
-      [id, hour.start],
-    );
+    const receipt = await sql<{ rows: number; isLater: boolean; purpose: string }>`select
+      c.rows::int, c.generation > 1 as "isLater", r.purpose from receipts c join runs r
+      on r.id = c.run_id where c.export_id = ${id} and c.data_interval_start = ${hour.start}`;
     expect(receipt.rows).toEqual([{ rows: 98, isLater: true, purpose: 'erase' }]);
     // The value stays nowhere in our tables.
     const { rows: kept } = await pool.query(
@@ -171,7 +162,7 @@ atNight('workers and the command die within a rewrite: the next waits for its fi
 });
 
 atNight('a manifest that waits to be adopted is waited for', async () => {
-  const { pool, tenant } = installation;
+  const { pool, sql, tenant } = installation;
   const [team] = tenant.projectIds;
   await insertEvents(pool, { team, rows: 100 });
   const id = await createS3Export(installation);
@@ -197,9 +188,7 @@ atNight('a manifest that waits to be adopted is waited for', async () => {
     env: installation.env,
   });
   await patient.waitForLine(/^0 rows in the current files of 0 intervals/);
-  await pool.query('update outbox set available_at = now(), ready = true where run_id = $1', [
-    run?.id,
-  ]);
+  await sql`update outbox set available_at = now(), ready = true where run_id = ${run?.id}`;
   const second = await installation.startWorker({
     FAILPOINTS: 'claim=hold@1',
     LEASE_SECONDS: '60',

@@ -97,12 +97,10 @@ async function expectRows(count: number): Promise<void> {
 
 /** Files of earlier generations that are still there. */
 async function leftKeys(exportId: string): Promise<string[]> {
-  const { rows: found } = await installation.pool.query<{ key: string }>(
-    `select l.key from leftover_files l join receipts c
-      using (export_id, data_interval_start, data_interval_end, destination_version)
-      where l.export_id = $1 and l.generation < c.generation and l.deleted_at is null and l.key like '%.parquet'`,
-    [exportId],
-  );
+  const { rows: found } = await installation.sql<{ key: string }>`select l.key from leftover_files l
+    join receipts c using (export_id, data_interval_start, data_interval_end, destination_version)
+    where l.export_id = ${exportId} and l.generation < c.generation and l.deleted_at is null
+    and l.key like '%.parquet'`;
   return found.map(({ key }) => key);
 }
 

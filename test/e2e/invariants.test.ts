@@ -48,7 +48,7 @@ test('files are checked against the settings that made them, not against the cur
 });
 
 test('the invariants hold if nothing went wrong, and each breach of them is found', async () => {
-  const { pool, s3, secrets, tenant, redis } = installation;
+  const { pool, sql, s3, secrets, tenant, redis } = installation;
   const team = tenant.projectIds[0];
   const other = await installation.addTenant();
   await insertEvents(pool, { team, rows: 200 });
@@ -63,13 +63,9 @@ test('the invariants hold if nothing went wrong, and each breach of them is foun
 
   const secret = secrets.get('the secret access key') ?? '';
   await pool.query(`delete from events where uuid in (select uuid from events limit 1)`);
-  await pool.query(`update runs set status = 'Running', finished_at = null where id = $1`, [
-    run?.id,
-  ]);
+  await sql`update runs set status = 'Running', finished_at = null where id = ${run?.id}`;
   await pool.query(`update runs set attempt = attempt + 1 where id = $1`, [run?.id]);
-  await pool.query(`update runs set status = 'Completed', finished_at = now() where id = $1`, [
-    run?.id,
-  ]);
+  await sql`update runs set status = 'Completed', finished_at = now() where id = ${run?.id}`;
   await pool.query(`update batch_exports set name = 'another name'`);
   await pool.query(
     `insert into log_entries (team_id, export_id, level, message) values ($1, $2, 'INFO', $3), ($1, $2, 'INFO', $4)`,

@@ -135,12 +135,11 @@ describe("an export through an organization's own plugins", () => {
     const exportId = await createS3Export(installation, { transformations: true });
     await backfill(installation, exportId);
     await untilEnded(installation, exportId);
-    const { client, pool, tenant } = installation;
+    const { client, sql, tenant } = installation;
     const plugin = `/api/organizations/${tenant.organizationId}/plugins/${shortener}`;
     await client.patch(plugin, { source: shorten('v2') });
-    await pool.query(
-      'delete from plugin_sources s where not exists (select from plugins p where p.source_sha256 = s.sha256)',
-    );
+    await sql`delete from plugin_sources s where not exists (select from plugins p
+      where p.source_sha256 = s.sha256)`;
     const after = await findBreaches(installation);
     expect(after.breaches).toEqual([]);
     expect(after.verified.unproven).toEqual([

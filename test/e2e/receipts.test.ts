@@ -199,9 +199,7 @@ const keyOf = (id: string, number: number) =>
 /** Makes the statement of the schedule due. @returns what it says, once it is made */
 async function stateNow(id: string): Promise<Reconciliation> {
   const { number } = await headOf(id);
-  await installation.pool.query('update batch_exports set statement_at = now() where id = $1', [
-    id,
-  ]);
+  await installation.sql`update batch_exports set statement_at = now() where id = ${id}`;
   await until(async () => (await headOf(id)).number > number, { timeoutMs: 120_000 });
   const { body } = await installation.client.get(`${statementsOf(id)}/${number + 1}/`);
   return body.reconciliation as Reconciliation;
@@ -212,10 +210,8 @@ atNight(
   async () => {
     const [slow, other] = [await deliver(), await deliver()];
     const added = await installation.addTenant();
-    await installation.pool.query('update batch_exports set team_id = $2 where id = $1', [
-      other,
-      added.projectIds[0],
-    ]);
+    await installation.sql`update batch_exports set team_id = ${added.projectIds[0]}
+      where id = ${other}`;
     await slowDown(installation, 'ListObjectsV2', 600_000);
     const found = await stateNow(slow);
     expect(found).toMatchObject({ state: 'not_listed', at: null });
@@ -226,9 +222,7 @@ atNight(
       ...{ times: Number.POSITIVE_INFINITY, effect: { halfOpen: true } },
     });
     await stateNow(slow);
-    await installation.pool.query('update batch_exports set statement_at = now() where id = $1', [
-      other,
-    ]);
+    await installation.sql`update batch_exports set statement_at = now() where id = ${other}`;
     const isThere = async (id: string, number: number) =>
       (await installation.s3.objects(bucket)).some(({ key }) => keyOf(id, number).test(key));
     await until(() => isThere(other, 1), { timeoutMs: 120_000 });
@@ -238,10 +232,7 @@ atNight(
     await until(
       async () => {
         // The next try is now.
-        await installation.pool.query(
-          'update batch_exports set statement_after = now() where id = $1',
-          [slow],
-        );
+        await installation.sql`update batch_exports set statement_after = now() where id = ${slow}`;
         const { number, put_number } = await headOf(slow);
         return put_number === number;
       },

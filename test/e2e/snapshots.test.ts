@@ -90,11 +90,9 @@ interface SeenManifest {
 
 /** The current manifests of an export, the oldest interval first. */
 async function manifestsOf(exportId: string): Promise<readonly SeenManifest[]> {
-  const { s3, pool } = installation;
-  const { rows } = await pool.query<{ key: string }>(
-    'select manifest_key as key from receipts where export_id = $1 order by data_interval_start',
-    [exportId],
-  );
+  const { s3, sql } = installation;
+  const { rows } = await sql<{ key: string }>`select manifest_key as key from receipts
+    where export_id = ${exportId} order by data_interval_start`;
   return Promise.all(
     rows.map(async ({ key }) => JSON.parse(String(await s3.body(bucket, key))) as SeenManifest),
   );
@@ -194,7 +192,7 @@ test('each snapshot has all rows of the tenant as they are then, keep_snapshots 
 });
 
 test('a missed outage gives one snapshot, and no gap', async () => {
-  const { pool, client } = installation;
+  const { pool, sql, client } = installation;
   await setRows({ 1: 'Ada' });
   const id = await createSnapshots({ end_at: null });
   const now = Math.floor(Date.now() / hourMs) * hourMs;
@@ -205,10 +203,8 @@ test('a missed outage gives one snapshot, and no gap', async () => {
   );
   const runs = await untilEnded(installation, id);
   expect(runs).toMatchObject([{ status: 'Completed', rows: 1 }]);
-  const { rows: ticks } = await pool.query(
-    'select fate from ticks where export_id = $1 order by tick_at',
-    [id],
-  );
+  const { rows: ticks } = await sql`select fate from ticks where export_id = ${id}
+    order by tick_at`;
   expect(ticks.map(({ fate }) => fate)).toEqual(['superseded', 'superseded', 'ran']);
   expect(await coverageOf(id, now - 3 * hourMs)).toEqual(['superseded 2', 'done 1']);
   const { body } = await client.get(`${projectPath(installation)}/batch_exports/${id}/`);

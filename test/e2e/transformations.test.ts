@@ -159,7 +159,7 @@ describe('an export with transformations', () => {
     const exportId = await createS3Export(installation, { transformations: true });
     await backfill(installation, exportId);
     await untilEnded(installation, exportId);
-    const { pool } = installation;
+    const { pool, sql } = installation;
     // The files of a build that forgot one step: the recipe names all of them.
     const path = `${projectPath(installation)}/pipeline_transformation_configs/`;
     await installation.client.patch(`${path}${steps[2]}/`, { enabled: false });
@@ -170,10 +170,7 @@ describe('an export with transformations', () => {
     await backfill(installation, exportId, hour, { reprocess: 'all' });
     await untilEnded(installation, exportId, { count: 2 });
     expect((await findBreaches(installation)).breaches).toEqual([]);
-    await pool.query('update receipts set recipe = $2 where export_id = $1', [
-      exportId,
-      before[0]?.recipe,
-    ]);
+    await sql`update receipts set recipe = ${before[0]?.recipe} where export_id = ${exportId}`;
     const { breaches } = await findBreaches(installation);
     expect(breaches).toHaveLength(1);
     expect(breaches[0]).toMatch(/I3.*the files are not what the transformation chain makes/);

@@ -98,12 +98,11 @@ atNight('a table whose list of manifests unpacks to GiB ends no process', async 
 
 describe('a row of the source', () => {
   test('that was pruned or moved after its export is counted, and only --strict fails', async () => {
-    const { pool } = installation;
+    const { pool, sql } = installation;
     const id = await exportHour();
     await pool.query(`delete from events where (properties->>'n')::int < 10`);
-    await pool.query(
-      `update events set inserted_at = inserted_at + interval '5 h' where (properties->>'n')::int between 10 and 14`,
-    );
+    await sql`update events set inserted_at = inserted_at + interval '5 h'
+      where (properties->>'n')::int between 10 and 14`;
     const { code, lines } = await verify();
     expect(lines).toEqual([
       expect.stringMatching(
@@ -292,15 +291,14 @@ describe('strays', () => {
   });
 
   test('are not what an export has on record at another address of the same bucket', async () => {
-    const { pool, s3 } = installation;
+    const { pool, sql, s3 } = installation;
     const id = await exportHour({ config: { prefix: 'alias' } });
     const key = strayOf('alias');
     await put(key);
-    await pool.query(
-      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select export_id, data_interval_start, data_interval_end, destination_version, $2, 9, manifest_key, true from receipts where export_id = $1`,
-      [id, key],
-    );
+    await sql`insert into leftover_files (export_id, data_interval_start, data_interval_end,
+      destination_version, key, generation, manifest_key, uncommitted) select export_id,
+      data_interval_start, data_interval_end, destination_version, ${key}, 9, manifest_key, true
+      from receipts where export_id = ${id}`;
     // No sweep compares the two addresses.
     await pool.query(
       `create function postpone() returns trigger language plpgsql as $$ begin new.compare_after = 'infinity'; return new; end $$;

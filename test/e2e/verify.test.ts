@@ -34,7 +34,7 @@ async function verifyAlone(...args: string[]) {
 }
 
 test('verify goes on after a breach and after a bucket that it cannot read: a line and a remedy for each export', async () => {
-  const { pool, tenant } = installation;
+  const { pool, sql, tenant } = installation;
   await insertEvents(pool, { team: tenant.projectIds[0], rows: 100 });
   const ids: string[] = [];
   for (const name of ['broken', 'unread', 'sound']) {
@@ -54,10 +54,8 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
   await pool.query('update batch_exports set deleted_at = now() where id = $1', [empty]);
 
   await pool.query('update runs set records_completed = 99 where export_id = $1', [broken]);
-  await pool.query(
-    `update batch_exports set destination_config = destination_config || '{"bucket_name": "gone"}' where id = $1`,
-    [unread],
-  );
+  await sql`update batch_exports set destination_config = destination_config
+    || '{"bucket_name": "gone"}' where id = ${unread}`;
   const { code, lines } = await verifyAlone();
   expect(code).toBe(1);
   const lineOf = (id: string | undefined) => lines.filter((line) => line.includes(`(${id})`));
@@ -236,7 +234,7 @@ atNight(
   'a former prefix that refuses removals is named with what is left there, and so is a dead marker',
   async () => {
     const id = await side.exportHour({ config: { prefix: 'old' } });
-    const { client, pool, s3 } = installation;
+    const { client, pool, sql, s3 } = installation;
     for (const operation of ['PutObject', 'DeleteObject'] as const) {
       await s3.faults.add({
         match: { operation, key: /^old\// },
@@ -253,10 +251,8 @@ atNight(
     const left = `${stem}.jsonl, ${stem}_manifest.json`;
     const rights = 's3:GetObject, s3:PutObject and s3:DeleteObject';
     const warning = await until(async () => {
-      const { rows } = await pool.query<{ message: string }>(
-        `select message from log_entries where export_id = $1 and message like '%could not be removed%s3:DeleteObject%'`,
-        [id],
-      );
+      const { rows } = await sql<{ message: string }>`select message from log_entries
+        where export_id = ${id} and message like '%could not be removed%s3:DeleteObject%'`;
       return rows[0]?.message;
     });
     expect(warning).toContain(`2 replaced files could not be removed: ${left}. `);

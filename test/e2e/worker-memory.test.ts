@@ -71,10 +71,8 @@ it('fifty small runs complete while four large ones wait for their store, and on
     return true;
   });
 
-  await installation.pool.query(
-    `update events set inserted_at = $1::timestamptz + interval '10 minutes' where team_id = $2 and inserted_at < '2024-03-02T00:00:00Z'`,
-    [at(8), team],
-  );
+  await installation.sql`update events set inserted_at = ${at(8)}::timestamptz +
+    interval '10 minutes' where team_id = ${team} and inserted_at < '2024-03-02T00:00:00Z'`;
   const full = { start: at(8), end: at(9) };
   await backfill(installation, grown, full);
   for (const id of small) await backfill(installation, id, after, { concurrency: 5 });
@@ -83,17 +81,13 @@ it('fifty small runs complete while four large ones wait for their store, and on
     const one = { status: 'Completed', attempt: 1, rows: 20 };
     expect(runs).toMatchObject(Array.from({ length: 6 }, () => one));
   }
-  const { rows: kinds } = await installation.pool.query(
-    `select small, count(*)::int as runs from runs where export_id = any ($1) and data_interval_start >= $2 group by 1`,
-    [small, at(2)],
-  );
+  const { rows: kinds } = await installation.sql`select small, count(*)::int as runs from runs
+    where export_id = any (${small}) and data_interval_start >= ${at(2)} group by 1`;
   expect(kinds).toEqual([{ small: true, runs: 50 }]);
   // It read a part of its rows, and has given its memory back.
   const logOf = async (exportId: string) => {
-    const { rows } = await installation.pool.query<{ message: string }>(
-      'select message from log_entries where export_id = $1 order by id',
-      [exportId],
-    );
+    const { rows } = await installation.sql<{ message: string }>`select message
+      from log_entries where export_id = ${exportId} order by id`;
     return rows.map(({ message }) => message);
   };
   await until(

@@ -40,10 +40,8 @@ async function create({ client, exports }: Tenant, config: Readonly<Record<strin
 
 /** Writes a file as a run of that export does. */
 async function write(id: string, key: string, text: string): Promise<void> {
-  const [row] = await api.db.query<{ config: Record<string, unknown> }>(
-    `select destination_config as config from batch_exports where id = $1`,
-    [id],
-  );
+  const [row] = await api.sql<{ config: Record<string, unknown> }>`select destination_config
+    as config from batch_exports where id = ${id}`;
   const context = contextWith({ fileDestinationRoot: root });
   const destination = destinationOf(registry, 'File').open(row?.config ?? {}, context, owner);
   const writer = await destination.createFile(options(key), recordingJournal().journal);

@@ -116,9 +116,8 @@ function makeDue(): Promise<unknown> {
 }
 
 async function readTries(): Promise<{ tries: number; waits: number }[]> {
-  return side.db.query(
-    `select tries, round(extract(epoch from look_at - now()))::int as waits from upload_places`,
-  );
+  return side.sql`select tries, round(extract(epoch from look_at - now()))::int as waits
+    from upload_places`;
 }
 
 describe('a list of uploads without an end', () => {
@@ -156,10 +155,8 @@ describe('a list of uploads without an end', () => {
     await makeDue();
     expect(await sweep()).toEqual([]);
     expect(store.requests).toHaveLength(before);
-    const entries = await side.db.query<{ message: string }>(
-      `select message from log_entries where export_id = $1 and level = 'WARNING'`,
-      [exportId],
-    );
+    const entries = await side.sql<{ message: string }>`select message from log_entries
+      where export_id = ${exportId} and level = 'WARNING'`;
     expect(entries).toHaveLength(1);
     expect(entries[0]?.message).toMatch(/^Sluice stopped looking for unfinished uploads/);
   });
@@ -244,10 +241,8 @@ describe('work that ends its process', () => {
     await until(() => inProgress.length === 1);
     const suspect = begin(exportId);
     await until(async () => {
-      const rows = await side.db.query(
-        'select from guarded_work where id = $1 and holder is null',
-        [exportId],
-      );
+      const rows = await side.sql`select from guarded_work where id = ${exportId}
+        and holder is null`;
       return rows.length === 1;
     });
     expect(inProgress).toEqual(['other']);

@@ -60,20 +60,15 @@ beforeAll(async () => {
        from unnest($3::text[]) with ordinality as e (error, n) returning id`,
     [exportId, api.tenant.projectIds[0], errors, canary],
   );
-  await api.db.query(
-    `insert into log_entries (team_id, export_id, run_id, level, message)
-     select $1, $2, r, 'WARNING', m from unnest($3::text[]) m, unnest(array[null, $4]::uuid[]) r`,
-    [api.tenant.projectIds[0], exportId, lines, runs[0]?.id],
-  );
+  await api.sql`insert into log_entries (team_id, export_id, run_id, level, message) select
+    ${api.tenant.projectIds[0]}, ${exportId}, r, 'WARNING', m
+    from unnest(${lines}::text[]) m, unnest(array[null, ${runs[0]?.id}]::uuid[]) r`;
   await api.db.query(
     `update batch_exports set paused = true, paused_reason = $2, paused_code = 'source.rows_missing', failing_since = now(),
             failing_code = 'source.function_failed', failing_error = $3 where id = $1`,
     [exportId, `The export is paused. ${errors[1]}`, errors[2]],
   );
-  await api.db.query('update backfills set stopped_reason = $2 where export_id = $1', [
-    exportId,
-    errors[0],
-  ]);
+  await api.sql`update backfills set stopped_reason = ${errors[0]} where export_id = ${exportId}`;
   await api.db.query(
     `insert into activity (organization_id, team_id, subject_type, subject_id, action, changes) values ($1, $2, 'batch_export', $3, 'paused', $4)`,
     [
@@ -200,15 +195,12 @@ describe("an operator's key on every operation", () => {
     const { body } = await api.client.get(`${exportPath}/activity?limit=1000`);
     const seen = body.results.filter(({ key_id }) => key_id === apiKey.id);
     expect(seen).toMatchObject([{ action: 'viewed by an operator', key_name: 'On-call' }]);
-    await api.db.query(
-      `update activity set happened_at = happened_at - interval '1 hour' where key_id = $1`,
-      [apiKey.id],
-    );
+    await api.sql`update activity set happened_at = happened_at - interval '1 hour'
+      where key_id = ${apiKey.id}`;
     await again.get(exportPath);
-    const [row] = await api.db.query<{ count: number; own: number }>(
-      'select count(*) as count, count(*) filter (where organization_id = $2 and team_id = $3) as own from activity where key_id = $1',
-      [apiKey.id, api.tenant.organizationId, api.tenant.projectIds[0]],
-    );
+    const [row] = await api.sql<{ count: number; own: number }>`select count(*) as count, count(*)
+      filter (where organization_id = ${api.tenant.organizationId}
+      and team_id = ${api.tenant.projectIds[0]}) as own from activity where key_id = ${apiKey.id}`;
     expect(row).toEqual({ count: 2, own: 2 });
   });
 });

@@ -21,11 +21,9 @@ function open(connections: ConnectionLimit, signal: AbortSignal) {
 }
 
 async function countBackends(waiting: boolean): Promise<number> {
-  const { rows } = await database.pool.query<{ count: number }>(
-    `select count(*)::int as count from pg_stat_activity
-      where application_name = $1 and (not $2 or wait_event_type = 'Lock')`,
-    [applicationName, waiting],
-  );
+  const { rows } = await database.sql<{ count: number }>`
+    select count(*)::int as count from pg_stat_activity
+      where application_name = ${applicationName} and (not ${waiting} or wait_event_type = 'Lock')`;
   return rows[0]?.count ?? 0;
 }
 

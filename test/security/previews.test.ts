@@ -21,11 +21,10 @@ async function previewPath(
 
 /** Connections of previews that wait for the lock on `events`. */
 async function countWaiting(): Promise<number> {
-  const [found] = await api.db.query<{ count: number }>(
-    `select count(*)::int as count from pg_stat_activity
+  const [found] = await api.sql<{ count: number }>`
+    select count(*)::int as count from pg_stat_activity
       where application_name = 'sluice-preview' and datname = current_database()
-        and wait_event_type = 'Lock'`,
-  );
+        and wait_event_type = 'Lock'`;
   return found?.count ?? 0;
 }
 
@@ -95,11 +94,9 @@ describe('previews at the same time', () => {
 });
 
 test('a row of more than 1 MiB is no row of a preview', async () => {
-  await api.db.query(
-    `insert into events (uuid, team_id, event, distinct_id, inserted_at)
-     values (gen_random_uuid(), $1, repeat('a', 1100000), 'x', now() - interval '1 minute')`,
-    [api.tenant.projectIds[0]],
-  );
+  await api.sql`insert into events (uuid, team_id, event, distinct_id, inserted_at) values
+    (gen_random_uuid(), ${api.tenant.projectIds[0]}, repeat('a', 1100000), 'x', now()
+    - interval '1 minute')`;
   const { status, body } = await api.client.get(await previewPath());
   expect(status).toBe(400);
   expect(body.detail).toContain('query.invalid');

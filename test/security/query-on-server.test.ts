@@ -168,11 +168,8 @@ describe('a row that is larger than the reader takes', () => {
   });
 
   atNight('is never held: the process stays as small as it is', async () => {
-    await database.pool.query(
-      `INSERT INTO events (uuid, team_id, event, inserted_at)
-       VALUES ($1, 7, repeat('a', 240000000), $2)`,
-      ['00000000-0000-0000-0000-000000000007', day],
-    );
+    await database.sql`INSERT INTO events (uuid, team_id, event, inserted_at)
+       VALUES (${'00000000-0000-0000-0000-000000000007'}, 7, repeat('a', 240000000), ${day})`;
     let most = 0;
     const before = process.memoryUsage().rss;
     const watch = setInterval(() => {

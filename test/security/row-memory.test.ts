@@ -22,11 +22,8 @@ describe('a source whose rows need memory', () => {
   ): Promise<readonly number[]> {
     await database.pool.query('delete from events');
     for (const [n, text] of texts.entries()) {
-      await database.pool.query(
-        `insert into events (uuid, team_id, event, inserted_at)
-         values (gen_random_uuid(), 1, $1, $2::timestamptz + $3 * interval '1 second')`,
-        [text, hour.start, n],
-      );
+      await database.sql`insert into events (uuid, team_id, event, inserted_at) values
+        (gen_random_uuid(), 1, ${text}, ${hour.start}::timestamptz + ${n} * interval '1 second')`;
     }
     const source = createPostgresSource({ connectionString: database.url, holdRow });
     const dslQuery = 'SELECT event FROM events';

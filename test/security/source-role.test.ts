@@ -90,10 +90,9 @@ describe('as the source role itself', () => {
   );
 
   test('only the exported relation can be read', async () => {
-    const { rows } = await database.pool.query<{ name: string }>(
-      `select format('%I.%I', schemaname, tablename) as name from pg_tables
-        where schemaname not in ('pg_catalog', 'information_schema')`,
-    );
+    const { rows } = await database.sql<{ name: string }>`
+      select format('%I.%I', schemaname, tablename) as name from pg_tables
+        where schemaname not in ('pg_catalog', 'information_schema')`;
     expect(rows.length).toBeGreaterThan(15);
     for (const { name } of rows.filter((table) => table.name !== 'public.events')) {
       expect(await attack(`select * from ${name}`), name).toContain('permission denied');
@@ -134,11 +133,8 @@ describe('as the source role itself', () => {
   });
 
   test('has no right that no export needs', async () => {
-    const { rows } = await database.pool.query(
-      `select rolsuper, rolbypassrls, rolcreatedb, rolcreaterole, rolreplication, rolconnlimit, rolconfig
-         from pg_roles where rolname = $1`,
-      [role.name],
-    );
+    const { rows } = await database.sql`select rolsuper, rolbypassrls, rolcreatedb, rolcreaterole,
+      rolreplication, rolconnlimit, rolconfig from pg_roles where rolname = ${role.name}`;
     expect(rows).toEqual([
       {
         rolsuper: false,

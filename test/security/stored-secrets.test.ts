@@ -55,10 +55,9 @@ const shown = async (step: string) => {
 
 /** What a run would work with. */
 async function opened(step: string) {
-  const [row] = await api.db.query<{ id: number; config: object; secrets: Buffer | null }>(
-    `select id, config, config_secrets as secrets from pipeline_transformation_configs where id = $1`,
-    [step.split('/').at(-1)],
-  );
+  const [row] = await api.sql<{ id: number; config: object; secrets: Buffer | null }>`select id,
+    config, config_secrets as secrets from pipeline_transformation_configs
+    where id = ${step.split('/').at(-1)}`;
   if (!row) throw new Error('there is no such step');
   expect(JSON.stringify(row.config)).not.toContain(canary);
   return openPluginConfig(secrets, { ...row, config: row.config as Record<string, string> });
@@ -130,10 +129,8 @@ describe('sealed values that are damaged', () => {
     const config = { ...again, ...destination.config, prefix: 'a' };
     const stored = await ask('PATCH', path, { destination: { config } });
     expect(stored.status, stored.text).toBe(200);
-    const [row] = await api.db.query<{ config: object; secrets: Buffer }>(
-      `select destination_config as config, destination_secrets as secrets from batch_exports where id = $1`,
-      [created.body.id],
-    );
+    const [row] = await api.sql<{ config: object; secrets: Buffer }>`select destination_config
+      as config, destination_secrets as secrets from batch_exports where id = ${created.body.id}`;
     const { config: plain = {}, secrets: box = null } = row ?? {};
     expect(
       openDestinationConfig(secrets, created.body.id, {

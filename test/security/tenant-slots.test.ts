@@ -61,10 +61,8 @@ async function dispatch(crowd?: Crowd): Promise<string[]> {
 }
 
 async function teamsOf(runIds: readonly string[]): Promise<number[]> {
-  const rows = await side.db.query<{ teamId: number }>(
-    `select team_id as "teamId" from runs where id = any ($1::uuid[]) order by 1`,
-    [runIds],
-  );
+  const rows = await side.sql<{ teamId: number }>`select team_id as "teamId" from runs
+    where id = any (${runIds}::uuid[]) order by 1`;
   return rows.map(({ teamId }) => teamId);
 }
 

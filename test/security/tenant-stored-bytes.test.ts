@@ -50,10 +50,9 @@ describe('what an organization stores in a day', () => {
       let last: ApiAnswer | null = null;
       for (let n = 0; n < 120 && last === null; n += 1) last = await churn(pick(clients, n));
       for (let n = 0; n < 8; n += 1) await churn(pick(clients, n));
-      const [activity] = await api.db.query<{ bytes: number }>(
-        'select sum(octet_length(changes::text))::int as bytes from activity where organization_id = $1',
-        [tenant.organizationId],
-      );
+      const [activity] = await api.sql<{ bytes: number }>`select
+        sum(octet_length(changes::text))::int as bytes from activity
+        where organization_id = ${tenant.organizationId}`;
       // Each process notices with its next change that the one before stored more than was expected of it.
       const change = JSON.stringify(large()).length + 2_048;
       const used = stored * change + (activity?.bytes ?? 0);
@@ -67,10 +66,8 @@ describe('what an organization stores in a day', () => {
       const other = await newTenant();
       const others = pick(two, 0).client.withKey(other.key);
       expect((await others.post(`${other.path}/batch_exports`, large())).status).toBe(201);
-      await api.db.query(
-        `update used_budgets set began_at = began_at - interval '25 hours' where owner = $1`,
-        [tenant.organizationId],
-      );
+      await api.sql`update used_budgets set began_at = began_at - interval '25 hours'
+        where owner = ${tenant.organizationId}`;
       const third = await beside();
       two.push(third);
       expect(await churn(third.client.withKey(key))).toBeNull();
@@ -91,11 +88,9 @@ describe('what an organization stores in a day', () => {
         const headers = { 'idempotency-key': `key-${n}` };
         statuses.push((await own.post(`${path}/${body.id}/pause`, {}, { headers })).status);
       }
-      const [kept] = await api.db.query<{ bytes: number }>(
-        `select sum(octet_length(response))::int as bytes from idempotency_keys
-          where key_id in (select id from api_keys where organization_id = $1)`,
-        [tenant.organizationId],
-      );
+      const [kept] = await api.sql<{ bytes: number }>`select sum(octet_length(response))::int
+        as bytes from idempotency_keys where key_id in (select id from api_keys
+        where organization_id = ${tenant.organizationId})`;
       expect(kept?.bytes).toBeLessThanOrEqual(2 * mebibyte);
       expect(kept?.bytes).toBeGreaterThan(mebibyte);
       expect(statuses.at(-1)).toBe(429);

@@ -109,11 +109,9 @@ describe('a project', () => {
   test('has at most 50 enabled steps, also if they are created at once', async () => {
     const { client: own, path, teamId } = await newTenant();
     const configs = `${path}/pipeline_transformation_configs`;
-    await api.db.query(
-      `insert into pipeline_transformation_configs (team_id, plugin, enabled, "order", config)
-       select $1, 1, true, n, '{"properties": "a"}' from generate_series(1, 49) n`,
-      [teamId],
-    );
+    await api.sql`
+      insert into pipeline_transformation_configs (team_id, plugin, enabled, "order", config)
+       select ${teamId}, 1, true, n, '{"properties": "a"}' from generate_series(1, 49) n`;
     const step = { plugin: 1, order: 1, enabled: true, config: { properties: 'a' } };
     const two = await Promise.all([own.post(configs, step), own.post(configs, step)]);
     expect(two.map(({ status }) => status).sort()).toEqual([201, 400]);
@@ -232,11 +230,9 @@ describe('an entry of the activity', () => {
       name: `${'\u0001'.repeat(399)}x`,
       destination: { config: { include_events: wide, exclude_events: wide } },
     });
-    const entries = await api.db.query<{ bytes: number; changes: { field: string }[] }>(
-      `select octet_length(changes::text) as bytes, changes from activity
-        where subject_id = $1 order by id desc limit 1`,
-      [path.split('/').at(-1)],
-    );
+    const entries = await api.sql<{ bytes: number; changes: { field: string }[] }>`
+      select octet_length(changes::text) as bytes, changes from activity
+        where subject_id = ${path.split('/').at(-1)} order by id desc limit 1`;
     expect(entries[0]?.bytes).toBeLessThanOrEqual(8_192);
     expect(entries[0]?.changes.map(({ field }) => field)).toEqual(['name', 'destination']);
     expect(JSON.stringify(entries[0]?.changes)).toMatch(/… \(\d+ bytes\)/);
@@ -247,9 +243,8 @@ describe('an entry of the activity', () => {
     const source = `export function processEvent(event) { return event; } // ${'\u0001ŉ"'.repeat(100_000)}`;
     const { body } = await own.post(`${organization}/plugins`, { name: 'p', source });
     await own.patch(`${organization}/plugins/${body.id}`, { source: `${source} ` });
-    const [entry] = await api.db.query<{ bytes: number }>(
-      `select max(octet_length(changes::text)) as bytes from activity where subject_type = 'plugin'`,
-    );
+    const [entry] = await api.sql<{ bytes: number }>`select max(octet_length(changes::text))
+      as bytes from activity where subject_type = 'plugin'`;
     expect(entry?.bytes).toBeLessThanOrEqual(8_192);
     expect(entry?.bytes).toBeGreaterThan(2_000);
   });
@@ -260,11 +255,8 @@ describe('an entry of the activity', () => {
     const count = async () => (await client.get(`${path}/activity`)).body.count;
     await client.post(`${path}/pause`);
     expect(await count()).toBe(2);
-    await api.db.query(
-      `update activity set happened_at = now() - interval '366 days'
-        where subject_id = $1 and action = 'created'`,
-      [id],
-    );
+    await api.sql`update activity set happened_at = now() - interval '366 days'
+        where subject_id = ${id} and action = 'created'`;
     await applyRetention(testApiOptions(api.db, api.databaseUrl).context);
     expect(await count()).toBe(1);
   });

@@ -148,11 +148,9 @@ describe('rows that a chain makes large', () => {
       source: huge,
     });
     expect(made.status, made.text).toBe(201);
-    await api.db.query(
-      `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
-       select gen_random_uuid(), $1, 'e ' || n, 'user', '{}', now() - interval '1 minute' from generate_series(1, 100) n`,
-      [tenant.projectIds[0]],
-    );
+    await api.sql`insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
+      select gen_random_uuid(), ${tenant.projectIds[0]}, 'e ' || n, 'user', '{}', now()
+      - interval '1 minute' from generate_series(1, 100) n`;
     const exportOf = async (chain: readonly object[]) => {
       for (const [order, step] of chain.entries()) {
         const body = { ...step, order, enabled: true };
@@ -250,9 +248,7 @@ describe('rows that a chain makes large', () => {
 });
 
 async function insertEvent(projectId: number, properties: string): Promise<void> {
-  await api.db.query(
-    `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
-     values (gen_random_uuid(), $1, 'large', 'user', $2, now() - interval '1 minute')`,
-    [projectId, properties],
-  );
+  await api.sql`insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
+    values (gen_random_uuid(), ${projectId}, 'large', 'user', ${properties}, now()
+    - interval '1 minute')`;
 }

@@ -190,11 +190,9 @@ test('previews of saved and unsaved exports share the slots of previews', async 
 test('a preview reads the rows of its own project, by any path and query', async () => {
   const foreign = await createTenant(api.db);
   const [own, second] = api.tenant.projectIds;
-  await api.db.query(
-    `insert into events (uuid, team_id, event, distinct_id, inserted_at)
-     select gen_random_uuid(), t, 'of ' || t, 'x', now() - interval '1 minute' from unnest($1::int[]) t`,
-    [[own, second, foreign.projectIds[0]]],
-  );
+  await api.sql`insert into events (uuid, team_id, event, distinct_id, inserted_at) select
+    gen_random_uuid(), t, 'of ' || t, 'x', now() - interval '1 minute'
+    from unnest(${[own, second, foreign.projectIds[0]]}::int[]) t`;
   const dsl_query = "select event from events where team_id > 0 or event <> ''";
   const organization = `/api/organizations/${api.tenant.organizationId}/batch_exports`;
   const ask = async (path: string, body: object) => (await api.client.post(path, body)).body;

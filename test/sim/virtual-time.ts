@@ -46,11 +46,10 @@ export async function createSimDatabase(): Promise<SimDatabase> {
   await shadow(database);
   const client = await database.pool.connect();
   client.release(true);
-  const { rows } = await database.pool.query<{ table: string }>(
-    `select c.oid::regclass::text as table from pg_class c
+  const { rows } = await database.sql<{ table: string }>`
+    select c.oid::regclass::text as table from pg_class c
       where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
-        and c.relname not in ('sluice_migrations', 'organizations', 'projects', 'installation')`,
-  );
+        and c.relname not in ('sluice_migrations', 'organizations', 'projects', 'installation')`;
   const tables = rows.map((row) => row.table);
   const truncate = `truncate ${tables.join(', ')}`;
   const deletes = tables.map((table) => `delete from ${table}`).join('; ');

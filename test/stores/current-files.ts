@@ -43,9 +43,8 @@ export async function untilNoStrays(
   installation: Installation,
   exportId: string,
 ): Promise<CurrentFiles> {
-  await installation.pool.query(
-    `update leftover_files set noted_at = noted_at - interval '1 day', deleted_at = deleted_at - interval '1 day', tried_at = null`,
-  );
+  await installation.sql`update leftover_files set noted_at = noted_at - interval '1 day',
+    deleted_at = deleted_at - interval '1 day', tried_at = null`;
   return await until(
     async () => {
       const found = await readCurrent(installation, exportId);
@@ -57,13 +56,11 @@ export async function untilNoStrays(
 
 /** The rows that an interval must hold, sorted. */
 export async function readSource(
-  { pool, tenant }: Installation,
+  { sql, tenant }: Installation,
   { start, end }: { readonly start: string; readonly end: string } = hour,
 ): Promise<readonly string[]> {
-  const { rows } = await pool.query<{ uuid: string }>(
-    'select uuid::text from events where team_id = $1 and inserted_at >= $2 and inserted_at < $3',
-    [tenant.projectIds[0], start, end],
-  );
+  const { rows } = await sql<{ uuid: string }>`select uuid::text from events
+    where team_id = ${tenant.projectIds[0]} and inserted_at >= ${start} and inserted_at < ${end}`;
   return rows.map(({ uuid }) => uuid).sort();
 }
 

@@ -18,10 +18,8 @@ export const placeOf = (error: SluiceError | null): Place => ({ error, requests:
 export function attemptsOf(side: RunSide) {
   /** One attempt as a worker makes it. */
   async function attempt(runId: string, place: Place): Promise<void> {
-    await side.db.query(
-      `update outbox set available_at = now() - interval '1 s', ready = true where run_id = $1`,
-      [runId],
-    );
+    await side.sql`update outbox set available_at = now() - interval '1 s', ready = true
+      where run_id = ${runId}`;
     const run = await claim(side, runId);
     const { heldUpBy } = run;
     if (heldUpBy !== null && isErrorCode(heldUpBy) && errorCatalogue[heldUpBy].retryable) {
@@ -39,11 +37,10 @@ export function attemptsOf(side: RunSide) {
     place: Place | ((start: string, exportId: string) => Place),
   ): Promise<void> {
     for (;;) {
-      const runs = await side.db.query<{ id: string; start: string; exportId: string }>(
-        `select r.id, r.data_interval_start as start, r.export_id as "exportId" from runs r join outbox o on o.run_id = r.id where r.export_id = any ($1::uuid[])
-          order by (o.backfill_id is not null), r.data_interval_start`,
-        [exportIds],
-      );
+      const runs = await side.sql<{ id: string; start: string; exportId: string }>`select r.id,
+        r.data_interval_start as start, r.export_id as "exportId" from runs r join outbox o on
+        o.run_id = r.id where r.export_id = any (${exportIds}::uuid[])
+        order by (o.backfill_id is not null), r.data_interval_start`;
       if (runs.length === 0) return;
       for (const { id, start, exportId } of runs) {
         await attempt(id, typeof place === 'function' ? place(start, exportId) : place);
@@ -53,9 +50,8 @@ export function attemptsOf(side: RunSide) {
 
   /** The time of every next attempt comes now. */
   const comeDue = () =>
-    side.db.query(
-      `with due as (update holes set next_try_at = now()) update batch_exports set heal_after = now() where heal_after is not null`,
-    );
+    side.sql`with due as (update holes set next_try_at = now()) update batch_exports
+      set heal_after = now() where heal_after is not null`;
 
   return { attempt, work, comeDue };
 }

@@ -120,9 +120,8 @@ async function createFrom(server: OwnedServer, name: string, template: string): 
  * older than the snapshot.
  */
 export async function untilWritersEnded(pool: Pool): Promise<void> {
-  const { rows } = await pool.query<{ next: string }>(
-    'SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS next',
-  );
+  const { rows } = await poolSqlOf(pool)<{ next: string }>`SELECT
+    pg_snapshot_xmax(pg_current_snapshot())::text AS next`;
   const ended =
     'SELECT FROM pg_current_snapshot() AS s WHERE pg_snapshot_xmin(s) >= $1::text::xid8';
   await until(async () => (await pool.query(ended, [rows[0]?.next])).rowCount === 1, {

@@ -65,9 +65,8 @@ export function hourRuns(installed: () => Installation) {
       });
       if (action === 'kill') await worker.waitForExit();
       if (!knows) {
-        await installed().pool.query(
-          'update runs set lease_expires_at = now() where lease_holder is not null',
-        );
+        await installed().sql`update runs set lease_expires_at = now()
+          where lease_holder is not null`;
       }
       return worker;
     },

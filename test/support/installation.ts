@@ -15,6 +15,7 @@ import type { OwnRedisServer } from './redis.ts';
 import { startRedisWithAcl } from './redis-acl.ts';
 import type { S3Quirks } from './s3-server/quirks.ts';
 import { type SpawnedS3Server, spawnS3Server } from './s3-server/spawn.ts';
+import { type PoolSqlTag, poolSqlOf } from './sql.ts';
 import { planShop, shopVariable, writeShopModels } from './stranger-shop.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 import { until } from './until.ts';
@@ -58,6 +59,7 @@ export interface Installation {
   readonly databaseUrl: string;
   /** For a test's own looks and rows. */
   readonly pool: Pool;
+  readonly sql: PoolSqlTag;
   readonly db: Database;
   /** The database of the models besides `events`. */
   readonly shop: Pool;
@@ -198,6 +200,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   return {
     databaseUrl,
     pool,
+    sql: poolSqlOf(pool),
     db,
     shop,
     s3,

@@ -50,7 +50,7 @@ export async function expectInvariants(
 
 /** What killed workers left is collected within its age and a sweep; only a worker sweeps. */
 async function untilSwept(installation: Installation): Promise<void> {
-  const { pool, workers } = installation;
+  const { pool, sql, workers } = installation;
   const isSwept = async () => {
     // An hour passes.
     await pool.query('update upload_places set look_at = now() where look_at > now()');
@@ -71,9 +71,8 @@ async function untilSwept(installation: Installation): Promise<void> {
     everyMs: 400,
     message: 'every upload is completed or aborted, and every earlier file removed',
   }).catch(async (error: unknown) => {
-    const { rows: uploads } = await pool.query(
-      'select p.*, e.name, e.deleted_at from upload_places p join batch_exports e on e.id = p.export_id limit 5',
-    );
+    const { rows: uploads } = await sql`select p.*, e.name, e.deleted_at from upload_places p
+      join batch_exports e on e.id = p.export_id limit 5`;
     const { rows: files } = await pool.query(removable.replace('select', 'select l.*'));
     throw new Error(`${String(error)}: ${JSON.stringify([uploads, files])}`);
   });
@@ -170,13 +169,11 @@ export async function findNamedKeyViolations({
  * I5: every change of every run, as the trigger of `recordMoves` saw it. One that takes a lease away, and changes the fence alone,
  * is no move: a run may still wait for its first claim when its export moves.
  */
-async function findIllegalMoves({ pool }: Installation): Promise<readonly string[]> {
-  const { rows } = await pool.query<Move>(
-    `select run_id as run, old_status as "from", new_status as "to",
+async function findIllegalMoves({ sql }: Installation): Promise<readonly string[]> {
+  const { rows } = await sql<Move>`select run_id as run, old_status as "from", new_status as "to",
             (old_status, old_attempt) is distinct from (new_status, new_attempt) as moves,
             new_fence > old_fence or (new_fence = old_fence and new_attempt = old_attempt) as rose
-       from test_moves.runs`,
-  );
+       from test_moves.runs`;
   return rows.flatMap(({ run, from, to, moves, rose }) => [
     ...(moves && !legalMoves.has(`${from} ${to}`)
       ? [`I5: run ${run} went from ${from} to ${to}`]
@@ -256,15 +253,14 @@ async function findSecretRows(
 
 /** I8: rows of `insertEvents` carry their team's canary; each may be in its own team's files only. */
 async function findForeignBytes(installation: Installation): Promise<readonly string[]> {
-  const { pool, processes, recording, s3, teamOfKey } = installation;
+  const { sql, processes, recording, s3, teamOfKey } = installation;
   const foreign = (place: string, text: string, team: number | null) =>
     [...new Set([...text.matchAll(canaryPattern)].map(([, found]) => Number(found)))]
       .filter((found) => found !== team)
       .map((found) => `I8: ${place} holds a row of team ${found}`);
 
-  const { rows: exports } = await pool.query<{ id: string; team: number; deleted: boolean }>(
-    'select id, team_id as team, deleted_at is not null as deleted from batch_exports',
-  );
+  const { rows: exports } = await sql<{ id: string; team: number; deleted: boolean }>`select id,
+    team_id as team, deleted_at is not null as deleted from batch_exports`;
   const teams = new Map(exports.map(({ id, team }) => [id, team]));
   const deleted = new Set(exports.filter((one) => one.deleted).map(({ id }) => id));
   const found: string[] = [];
@@ -276,9 +272,8 @@ async function findForeignBytes(installation: Installation): Promise<readonly st
     // Bytes as characters: the canary is ASCII, and no file is too long for that.
     found.push(...foreign(key, body.toString('latin1'), team));
   }
-  const { rows: entries } = await pool.query<{ message: string; team: number }>(
-    `select message, team_id as team from log_entries where message like '%canary%'`,
-  );
+  const { rows: entries } = await sql<{ message: string; team: number }>`select message, team_id
+    as team from log_entries where message like '%canary%'`;
   for (const { message, team } of entries) found.push(...foreign('a log entry', message, team));
   for (const { pid, output } of processes) {
     found.push(...foreign(`the log of process ${pid}`, output(), null));

@@ -35,10 +35,8 @@ export async function openLateSide(): Promise<LateSide> {
   const closeWorker = async () => worker?.close();
   const sweep = async () => foundation && sweepSoon(foundation.producer.queues);
   const letTimePass = async () => {
-    await side.db.query(
-      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
-              looked_back_at = looked_back_at - interval '3 hours'`,
-    );
+    await side.sql`update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours'`;
   };
   return {
     ...side,

@@ -6,6 +6,7 @@ import { openQueuePool } from '../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from './database.ts';
 import { ownRedisAvailable } from './redis.ts';
 import { startRedisWithAcl } from './redis-acl.ts';
+import { poolSqlOf } from './sql.ts';
 import { until } from './until.ts';
 
 /** A queue backend of one test file's own. */
@@ -60,10 +61,9 @@ async function openPostgresBackend(databaseUrl?: string): Promise<TestQueueBacke
 
 async function truncateQueue(url: string): Promise<void> {
   const pool = new Pool({ connectionString: url, max: 1 });
-  const { rows } = await pool.query<{ name: string }>(
-    `select format('bullmq.%I', tablename) as name from pg_tables
-      where schemaname = 'bullmq' and tablename not like '%migration%'`,
-  );
+  const { rows } = await poolSqlOf(pool)<{ name: string }>`
+    select format('bullmq.%I', tablename) as name from pg_tables
+      where schemaname = 'bullmq' and tablename not like '%migration%'`;
   const truncate = () => pool.query(`truncate ${rows.map((row) => row.name).join(', ')} cascade`);
   // The queue's own transactions lock these tables in another order.
   const isDeadlock = (error: unknown) => (error as { code?: string }).code === '40P01';

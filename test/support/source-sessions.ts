@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { poolSqlOf } from './sql.ts';
 
 /** Sessions of a source database, whose transactions a test opens and ends as it needs them. */
 const sessions: pg.Client[] = [];
@@ -23,9 +24,8 @@ export const insertEvent = (session: pg.Client, name: string) =>
 
 /** The time of the database, which gives `inserted_at`: milliseconds since 1970. */
 export async function timeOf(pool: pg.Pool): Promise<number> {
-  const { rows } = await pool.query<{ ms: number }>(
-    'SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms',
-  );
+  const { rows } = await poolSqlOf(pool)<{ ms: number }>`SELECT ceil(extract(epoch
+    FROM clock_timestamp()) * 1000)::float8 AS ms`;
   return rows[0]?.ms ?? 0;
 }
 

@@ -1,4 +1,5 @@
 import { Pool } from 'pg';
+import { poolSqlOf } from './sql.ts';
 
 /** How often each statement was executed, by its text. */
 export type Calls = ReadonlyMap<string, number>;
@@ -19,10 +20,9 @@ export async function openStatementCounter(
   await pool.query('create extension if not exists pg_stat_statements');
   return {
     async read() {
-      const { rows } = await pool.query<{ text: string; calls: number }>(
-        `select s.query as text, s.calls::int as calls from pg_stat_statements s
-           join pg_database d on d.oid = s.dbid where d.datname = current_database()`,
-      );
+      const { rows } = await poolSqlOf(pool)<{ text: string; calls: number }>`
+        select s.query as text, s.calls::int as calls from pg_stat_statements s
+           join pg_database d on d.oid = s.dbid where d.datname = current_database()`;
       const calls = new Map<string, number>();
       for (const row of rows) {
         // A COPY keeps its values, so that each would be a statement of its own.

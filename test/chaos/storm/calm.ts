@@ -62,15 +62,14 @@ async function untilHealed({ installation }: World): Promise<void> {
 
 /** Waits until nothing runs; a run that waits for its next attempt need not wait for its time. */
 export async function untilIdle({ installation }: World): Promise<void> {
-  const { pool } = installation;
+  const { pool, sql } = installation;
   let live: unknown[] = [];
   await until(
     async () => {
       await pool.query('update outbox set available_at = now() where available_at > now()');
-      const found = await pool.query(
-        `select id, status, attempt, latest_error from runs where status in ('Starting', 'Running')
-         union all select id, status, 0, 'a backfill' from backfills where status = 'Running'`,
-      );
+      const found = await sql`
+        select id, status, attempt, latest_error from runs where status in ('Starting', 'Running')
+         union all select id, status, 0, 'a backfill' from backfills where status = 'Running'`;
       live = found.rows;
       return live.length === 0;
     },
@@ -127,37 +126,31 @@ export async function retrySetAsideWork({ installation }: World): Promise<void> 
  * since. One whose late rows wait for a person is not looked at: `compare` says if a row of it is missing. The pauses between two looks, and before what failed is removed again, are not waited for.
  */
 export async function untilLookedBack(world: World): Promise<void> {
-  const { pool } = world.installation;
-  const { rows } = await pool.query<{ leaked: string | null }>(
-    `select transaction::text as leaked from pg_prepared_xacts where gid = 'leaked'`,
-  );
+  const { pool, sql } = world.installation;
+  const { rows } = await sql<{ leaked: string | null }>`select transaction::text as leaked
+    from pg_prepared_xacts where gid = 'leaked'`;
   const leaked = rows[0]?.leaked ?? null;
   await retrySetAsideWork(world);
   // An interval whose last run was refused is left alone for 15 minutes.
-  await pool.query(
-    `update runs set finished_at = finished_at - interval '15 minutes' where status in ('Failed', 'FailedRetryable')`,
-  );
+  await sql`update runs set finished_at = finished_at - interval '15 minutes'
+    where status in ('Failed', 'FailedRetryable')`;
   // Twice: a look in hand may have begun before the last transaction ended.
   for (let round = 0; round < 2; round += 1) {
-    const { rows: times } = await pool.query<{ now: string }>(
-      'select clock_timestamp()::text as now',
-    );
+    const { rows: times } = await sql<{ now: string }>`select clock_timestamp()::text as now`;
     await pool.query(
       `update receipts set pending_checked_at = now() - interval '2 hours', looked_back_at = now() - interval '2 hours',
               committed_at = least(committed_at, now() - interval '10 s') where not settled`,
     );
-    await pool.query(
-      `update leftover_files set tried_at = null, deleted_at = deleted_at - interval '61 minutes'`,
-    );
+    await sql`update leftover_files set tried_at = null, deleted_at = deleted_at
+      - interval '61 minutes'`;
     await pool.query('update upload_places set look_at = now(), tries = 0');
     let left: unknown[] = [];
     await until(
       async () => {
-        const found = await pool.query(
-          `select export_id, data_interval_start, pending_transactions, pending_checked_at, late_rows_wait from receipts
-            where not settled and late_rows_wait is null and (pending_checked_at < $1 or not (pending_transactions <@ $2::text[]))`,
-          [times[0]?.now, leaked === null ? [] : await namesOf(world, leaked)],
-        );
+        const found = await sql`select export_id, data_interval_start, pending_transactions,
+          pending_checked_at, late_rows_wait from receipts where not settled
+          and late_rows_wait is null and (pending_checked_at < ${times[0]?.now}
+          or not (pending_transactions <@ ${leaked === null ? [] : await namesOf(world, leaked)}::text[]))`;
         left = found.rows;
         return left.length === 0;
       },
@@ -173,9 +166,7 @@ export async function untilLookedBack(world: World): Promise<void> {
 
 /** What our tables call the leaked transaction, and the server that it is of. */
 async function namesOf({ installation }: World, leaked: string): Promise<readonly string[]> {
-  const { rows } = await installation.pool.query<{ name: string }>(
-    `select distinct name from receipts, unnest(pending_transactions) name where name ~ $1 or starts_with(name, 'at:')`,
-    [leaked],
-  );
+  const { rows } = await installation.sql<{ name: string }>`select distinct name from receipts,
+    unnest(pending_transactions) name where name ~ ${leaked} or starts_with(name, 'at:')`;
   return rows.map(({ name }) => name);
 }

@@ -87,9 +87,7 @@ async function readSource({ installation }: World, { model }: StormExport) {
 }
 
 async function readRunStarts({ installation }: World, { id }: StormExport) {
-  const { rows } = await installation.pool.query<{ start: Date }>(
-    'select distinct data_interval_start as start from runs where export_id = $1',
-    [id],
-  );
+  const { rows } = await installation.sql<{ start: Date }>`select distinct data_interval_start
+    as start from runs where export_id = ${id}`;
   return rows.map(({ start }) => start.getTime());
 }

@@ -21,10 +21,8 @@ export async function erasePeople(world: World, signal: AbortSignal): Promise<vo
     async () => {
       person = (person % people) + 1;
       const key = `person ${person}`;
-      const { rows } = await installation.pool.query<{ uuid: string }>(
-        'delete from events where distinct_id = $1 returning uuid',
-        [key],
-      );
+      const { rows } = await installation.sql<{ uuid: string }>`delete from events
+        where distinct_id = ${key} returning uuid`;
       const uuids = world.people.get(key) ?? rows.map(({ uuid }) => uuid);
       world.people.set(key, uuids);
       for (const uuid of uuids) world.deleted.add(uuid);

@@ -57,18 +57,14 @@ async function change(
 }
 
 async function backfillIfIdle(installation: Installation, { id }: StormExport): Promise<void> {
-  const { rowCount } = await installation.pool.query(
-    `select from backfills where export_id = $1 and status = 'Running'`,
-    [id],
-  );
+  const { rowCount } = await installation.sql`select from backfills where export_id = ${id}
+    and status = 'Running'`;
   if (rowCount === 0) await backfill(installation, id, past, { concurrency: 6 });
 }
 
 async function retryOne(installation: Installation, { id }: StormExport, which: number) {
-  const { rows } = await installation.pool.query<{ id: string }>(
-    `select id from runs where export_id = $1 and status not in ('Starting', 'Running') order by created_at, id`,
-    [id],
-  );
+  const { rows } = await installation.sql<{ id: string }>`select id from runs
+    where export_id = ${id} and status not in ('Starting', 'Running') order by created_at, id`;
   const run = rows[Math.floor(which * rows.length)];
   if (!run) return;
   const path = `${projectPath(installation)}/batch_exports/${id}/runs/${run.id}/retry/`;

@@ -78,11 +78,9 @@ async function begin(world: World, session: Client): Promise<Date> {
  * repeats at its end.
  */
 async function hasCompleted({ installation }: World, minute: Date): Promise<boolean> {
-  const { rows } = await installation.pool.query<{ exports: number }>(
-    `select count(distinct e.name)::int as exports
-       from runs r join batch_exports e on e.id = r.export_id
-      where e.name = any ($1) and r.data_interval_start = $2 and r.status in ('Completed', 'FailedRetryable')`,
-    [everyMinute, minute],
-  );
+  const { rows } = await installation.sql<{ exports: number }>`select count(distinct e.name)::int
+    as exports from runs r join batch_exports e on e.id = r.export_id
+    where e.name = any (${everyMinute}) and r.data_interval_start = ${minute}
+    and r.status in ('Completed', 'FailedRetryable')`;
   return rows[0]?.exports === everyMinute.length;
 }

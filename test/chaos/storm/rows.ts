@@ -192,10 +192,8 @@ export async function pruneRows(world: World, signal: AbortSignal): Promise<void
 /** Ends the prepared transactions of these names. */
 export async function commitPrepared({ installation }: World, prefix: string): Promise<void> {
   await persistently(async () => {
-    const { rows } = await installation.pool.query<{ gid: string }>(
-      'select gid from pg_prepared_xacts where starts_with(gid, $1)',
-      [prefix],
-    );
+    const { rows } = await installation.sql<{ gid: string }>`select gid from pg_prepared_xacts
+      where starts_with(gid, ${prefix})`;
     for (const { gid } of rows) await installation.pool.query(`commit prepared '${gid}'`);
   });
 }

@@ -13,6 +13,7 @@ import {
   type QueueKind,
   startInstallation,
 } from '../../support/installation.ts';
+import { poolSqlOf } from '../../support/sql.ts';
 import { people } from './erase.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
@@ -236,11 +237,9 @@ export async function insertMoves(
   rows: number,
   at: string | null,
 ): Promise<void> {
-  await pool.query(
-    `insert into moves select gen_random_uuid(), $1, 'move, "' || n || '"', n / 7.0,
-            coalesce($3::timestamptz, now()) from generate_series(1, $2) n`,
-    [team, rows, at],
-  );
+  await poolSqlOf(pool)`
+    insert into moves select gen_random_uuid(), ${team}, 'move, "' || n || '"', n / 7.0,
+            coalesce(${at}::timestamptz, now()) from generate_series(1, ${rows}) n`;
 }
 
 /** Tries again until the database, or the API, is there. */

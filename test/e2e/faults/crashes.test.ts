@@ -45,11 +45,9 @@ async function holdSettling(): Promise<() => Promise<void>> {
 
 /** When the runs of these exports come back that wait for their source. */
 async function readReturns(exports: readonly string[]): Promise<readonly number[]> {
-  const { rows } = await installation.pool.query<{ at: number }>(
-    `select extract(epoch from available_at)::float8 as at from outbox
-      where export_id = any ($1) and waits_for is not null order by export_id`,
-    [exports],
-  );
+  const { rows } = await installation.sql<{ at: number }>`
+    select extract(epoch from available_at)::float8 as at from outbox
+      where export_id = any (${exports}) and waits_for is not null order by export_id`;
   return rows.map(({ at }) => at);
 }
 
@@ -91,10 +89,8 @@ async function deadlyRun(range: { start: string; end: string } = quiet): Promise
   await backfill(installation, exportId, range);
   const worker = await installation.startWorker({ FAILPOINTS: 'claim=kill' });
   await worker.waitForExit();
-  await installation.pool.query(
-    `update runs set crashes = 1, lease_expires_at = now() where export_id = $1`,
-    [exportId],
-  );
+  await installation.sql`update runs set crashes = 1, lease_expires_at = now()
+    where export_id = ${exportId}`;
   return exportId;
 }
 
@@ -239,7 +235,7 @@ test('an answer of a store that ends the process of each sweep ends three, and t
 }, 300_000);
 
 test('of runs that need a process of their own, a worker executes one at a time and claims no other', async () => {
-  const { pool } = installation;
+  const { pool, sql } = installation;
   const exports = [await createS3Export(installation), await createS3Export(installation)];
   for (const id of exports) await backfill(installation, id, quiet);
   // A worker makes the runs, and dies when it claims one.
@@ -250,22 +246,17 @@ test('of runs that need a process of their own, a worker executes one at a time 
   });
   doomed.kill('SIGKILL');
   await doomed.waitForExit();
-  await pool.query(
-    `update runs set crashes = case when lease_holder is null then 2 else 1 end,
+  await sql`update runs set crashes = case when lease_holder is null then 2 else 1 end,
             lease_expires_at = case when lease_holder is not null then now() end
-      where export_id = any ($1)`,
-    [exports],
-  );
+      where export_id = any (${exports})`;
   const worker = await installation.startWorker({ FAILPOINTS: 'before_open=hold' });
   await until(() => worker.output().includes('failpoint before_open'));
   // It was enqueued more than once, and not claimed.
   const enqueued = new Set<string>();
   await until(
     async () => {
-      const { rows: waiting } = await pool.query<{ at: string | null }>(
-        'select dispatched_at::text as at from outbox where export_id = any ($1)',
-        [exports],
-      );
+      const { rows: waiting } = await sql<{ at: string | null }>`select dispatched_at::text as at
+        from outbox where export_id = any (${exports})`;
       for (const { at } of waiting) if (at !== null) enqueued.add(at);
       return enqueued.size > 2;
     },

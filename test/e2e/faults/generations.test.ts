@@ -144,10 +144,8 @@ describe('a re-run that ends for good', () => {
         `${stem}_manifest.json`,
       ].sort(),
     );
-    await installation.pool.query(
-      `delete from events where team_id = $1 and properties->>'n' >= '0' and length(properties->>'pad') > 2000`,
-      [team()],
-    );
+    await installation.sql`delete from events where team_id = ${team()}
+      and properties->>'n' >= '0' and length(properties->>'pad') > 2000`;
   });
 });
 
@@ -307,7 +305,7 @@ describe('an export that is deleted while a run commits, and whose worker dies',
     for (const step of ['after_manifest', 'before_manifest'] as const) {
       const exportId = await createS3Export(installation, { name: step });
       ids.push(exportId);
-      const { pool, client } = installation;
+      const { pool, sql, client } = installation;
       const worker = await installation.startWorker({ FAILPOINTS: `${step}=stop@1` });
       await order(exportId);
       await until(() => worker.output().includes('=stop'));
@@ -320,10 +318,8 @@ describe('an export that is deleted while a run commits, and whose worker dies',
       await pool.query('update runs set lease_expires_at = now() where lease_holder is not null');
       await installation.startWorker();
       const statuses = async () => {
-        const { rows } = await pool.query<{ status: string }>(
-          'select status from runs where export_id = $1',
-          [exportId],
-        );
+        const { rows } = await sql<{ status: string }>`select status from runs
+          where export_id = ${exportId}`;
         return rows.map(({ status }) => status);
       };
       await until(async () => !(await statuses()).includes('Running'));
@@ -331,10 +327,8 @@ describe('an export that is deleted while a run commits, and whose worker dies',
       expect(await keysOf(exportId)).toEqual(left);
       await installation.stopWorkers();
     }
-    const { rows } = await installation.pool.query(
-      'select export_id as id from receipts where export_id = any ($1::uuid[])',
-      [ids],
-    );
+    const { rows } = await installation.sql`select export_id as id from receipts
+      where export_id = any (${ids}::uuid[])`;
     expect(rows).toEqual([{ id: ids[0] }]);
   });
 });

@@ -40,9 +40,7 @@ async function delivered(): Promise<string> {
 /** Makes the statement of the schedule due. @returns what it says, once it is made */
 async function stateNow(id: string): Promise<Reconciliation> {
   const { number } = await headOf(id);
-  await installation.pool.query('update batch_exports set statement_at = now() where id = $1', [
-    id,
-  ]);
+  await installation.sql`update batch_exports set statement_at = now() where id = ${id}`;
   await until(async () => (await headOf(id)).number > number, { timeoutMs: 120_000 });
   const { body } = await installation.client.get(`${statementsOf(id)}/${number + 1}/`);
   return body.reconciliation as Reconciliation;
@@ -52,10 +50,7 @@ async function untilPut(id: string): Promise<void> {
   await until(
     async () => {
       // The next try is now.
-      await installation.pool.query(
-        'update batch_exports set statement_after = now() where id = $1',
-        [id],
-      );
+      await installation.sql`update batch_exports set statement_after = now() where id = ${id}`;
       const { number, put_number } = await headOf(id);
       return put_number === number;
     },
@@ -103,10 +98,8 @@ test('a store that refuses a free number with 412 gets its statement in the end'
 test('a list that never ends keeps no statement back, and a store that never answers no other tenant', async () => {
   const [slow, other] = [await delivered(), await delivered()];
   const added = await installation.addTenant();
-  await installation.pool.query('update batch_exports set team_id = $2 where id = $1', [
-    other,
-    added.projectIds[0],
-  ]);
+  await installation.sql`update batch_exports set team_id = ${added.projectIds[0]}
+    where id = ${other}`;
   await installation.s3.faults.add({
     match: { operation: 'ListObjectsV2' },
     ...{ times: Number.POSITIVE_INFINITY, effect: { delayMs: 600_000 } },
@@ -120,9 +113,7 @@ test('a list that never ends keeps no statement back, and a store that never ans
     ...{ times: Number.POSITIVE_INFINITY, effect: { halfOpen: true } },
   });
   await stateNow(slow);
-  await installation.pool.query('update batch_exports set statement_at = now() where id = $1', [
-    other,
-  ]);
+  await installation.sql`update batch_exports set statement_at = now() where id = ${other}`;
   const isThere = async (id: string, number: number) =>
     (await installation.s3.objects(bucket)).some(({ key }) => keyOf(id, number).test(key));
   await until(() => isThere(other, 1), { timeoutMs: 120_000 });

@@ -42,7 +42,7 @@ test('old and new build run together across a migration: no 5xx, every run ends,
   const installation = await startInstallation({ workers: 2 });
   const nextBuild = await makeNextBuild();
   try {
-    const { client, env, pool, tenant } = installation;
+    const { client, env, pool, sql, tenant } = installation;
     const team = tenant.projectIds[0];
     const day = { start: hour.start, end: '2024-03-02T00:00:00Z' };
     await insertEvents(pool, { team, rows: 2_400, ...day });
@@ -60,9 +60,8 @@ test('old and new build run together across a migration: no 5xx, every run ends,
     const newApi = start('api.js', { PORT: '0' });
     await until(
       async () => {
-        const { rows } = await pool.query(
-          `select from pg_stat_activity where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`,
-        );
+        const { rows } = await sql`select from pg_stat_activity
+          where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`;
         return rows.length > 0;
       },
       { message: 'the migration waits for the backup' },

@@ -81,9 +81,8 @@ test('a promoted copy of the database and the original never replace what the ot
   await replication.detach();
 
   // The original goes on, without the run that is frozen.
-  await installation.pool.query(
-    `update outbox set available_at = now() + interval '1 hour'; update runs set lease_expires_at = now() + interval '1 hour' where lease_expires_at is not null`,
-  );
+  await installation.sql`update outbox set available_at = now() + interval '1 hour'; update runs
+    set lease_expires_at = now() + interval '1 hour' where lease_expires_at is not null`;
   const second = await installation.startWorker();
   await insertEvents(installation.pool, { team, rows: 5 });
   await insertEvents(installation.pool, { team, rows: 7, ...secondHour });
@@ -95,9 +94,8 @@ test('a promoted copy of the database and the original never replace what the ot
     expect(outcomes(runs)).toEqual(['Completed 10', 'Completed 15', 'Completed 9']);
   }
   const replaced = () =>
-    installation.pool.query(
-      'select from leftover_files l join receipts c using (export_id, data_interval_start) where l.generation < c.generation and l.deleted_at is null',
-    );
+    installation.sql`select from leftover_files l join receipts c using (export_id,
+      data_interval_start) where l.generation < c.generation and l.deleted_at is null`;
   await until(async () => (await replaced()).rowCount === 0);
   second.kill('SIGTERM');
   await second.waitForExit();
@@ -125,9 +123,8 @@ test('a promoted copy of the database and the original never replace what the ot
   const ofTheCopy = await readBucket();
   await wake(sleeper);
   await installation.startWorker();
-  await installation.pool.query(
-    'update outbox set available_at = now(); update runs set lease_expires_at = now() where lease_expires_at is not null',
-  );
+  await installation.sql`update outbox set available_at = now(); update runs
+    set lease_expires_at = now() where lease_expires_at is not null`;
   expect(outcomes(await untilEnded(installation, frozen))).toEqual(['run.unknown_history']);
   for (const id of [both, bare]) {
     await backfill(installation, id, thirdHour);

@@ -210,7 +210,7 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
 
 /** One export for each action, with a run in the state. `release` lets the runs go on. */
 async function bringTo(installation: Installation, state: State) {
-  const { db, pool, s3, tenant } = installation;
+  const { db, pool, sql, s3, tenant } = installation;
   const ids = new Map<Action, string>();
   for (const action of actions) {
     const config = { prefix: '{batch_export_id}/here' };
@@ -268,10 +268,8 @@ async function bringTo(installation: Installation, state: State) {
       pool.query(`select from runs where id = any ($1) and faults = 1`, [made]);
     await until(async () => (await faults()).rowCount === made.length);
     const wait = (time: string) =>
-      pool.query(
-        `update outbox set available_at = now() + $2, ready = false where run_id = any ($1)`,
-        [made, time],
-      );
+      sql`update outbox set available_at = now() + ${time}, ready = false
+        where run_id = any (${made})`;
     await wait('1 hour');
     worker.kill('SIGTERM');
     await worker.waitForExit();

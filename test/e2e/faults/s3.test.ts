@@ -86,10 +86,8 @@ test('nothing but 503 for a while: the slot is freed between attempts, then succ
   await backfill(installation, exportId, quiet, { concurrency: 12 });
   await until(
     async () => {
-      const { rows: found } = await installation.pool.query<{ faults: number }>(
-        'select sum(faults)::int as faults from runs where export_id = $1',
-        [exportId],
-      );
+      const { rows: found } = await installation.sql<{ faults: number }>`select sum(faults)::int
+        as faults from runs where export_id = ${exportId}`;
       return (found[0]?.faults ?? 0) >= 1;
     },
     { message: 'an attempt has ended' },

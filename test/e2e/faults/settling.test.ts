@@ -62,11 +62,9 @@ async function runAhead(exportId: string, aheadMs: number) {
 
 /** Of the interval's rows, those in the source. */
 async function countRows({ start, end }: { start: number; end: number }): Promise<number> {
-  const { rows } = await installation.pool.query<{ n: number }>(
-    `select count(*)::int as n from events where team_id = $1
-        and inserted_at >= to_timestamp($2 / 1000.0) and inserted_at < to_timestamp($3 / 1000.0)`,
-    [team, start, end],
-  );
+  const { rows } = await installation.sql<{ n: number }>`select count(*)::int as n from events where
+    team_id = ${team} and inserted_at >= to_timestamp(${start} / 1000.0)
+    and inserted_at < to_timestamp(${end} / 1000.0)`;
   return rows[0]?.n ?? 0;
 }
 
@@ -157,10 +155,8 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   });
   await insertRuns(installation.db, waiting);
   const countWaiting = async () => {
-    const { rows } = await installation.pool.query<{ n: number }>(
-      `select count(*)::int as n from outbox where export_id = $1 and waits_for is not null`,
-      [exportId],
-    );
+    const { rows } = await installation.sql<{ n: number }>`select count(*)::int as n
+      from outbox where export_id = ${exportId} and waits_for is not null`;
     return rows[0]?.n;
   };
   // The maximum of one export's runs does not count them either.
@@ -174,10 +170,8 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   ]);
   const runs = await readRuns(installation, exportId);
   expect(runs.every(({ status, attempt }) => status === 'Starting' && attempt === 0)).toBe(true);
-  const { rows: lines } = await installation.pool.query(
-    `select from log_entries where export_id = $1 and message like 'The run waits until no transaction%'`,
-    [exportId],
-  );
+  const { rows: lines } = await installation.sql`select from log_entries
+    where export_id = ${exportId} and message like 'The run waits until no transaction%'`;
   expect(lines).toHaveLength(waiting.length);
   await retireExports(installation);
 });

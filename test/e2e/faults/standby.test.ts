@@ -111,10 +111,8 @@ test('a standby that is allowed without its primary: unsettled, reported as such
   await replication.resumeReplay();
   await replication.untilReplayed();
   // So that the test need not wait for the pause between two looks.
-  await installation.pool.query(
-    `update receipts set looked_back_at = looked_back_at - interval '1 hour',
-            pending_checked_at = pending_checked_at - interval '1 hour'`,
-  );
+  await installation.sql`update receipts set looked_back_at = looked_back_at - interval '1 hour',
+            pending_checked_at = pending_checked_at - interval '1 hour'`;
   await until(async () => (await readRuns(installation, exportId)).some(({ rows }) => rows === 3), {
     message: 'the rows inside the lag are exported',
   });

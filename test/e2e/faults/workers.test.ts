@@ -52,9 +52,7 @@ async function breakAtEach(steps: readonly FailpointName[], action: 'kill' | 'st
     message: () => `each worker breaks: ${workers.map((worker) => worker.output().slice(-300))}`,
   });
   if (action === 'kill') await Promise.all(workers.map((worker) => worker.waitForExit()));
-  await installation.pool.query(
-    'update runs set lease_expires_at = now() where lease_holder is not null',
-  );
+  await installation.sql`update runs set lease_expires_at = now() where lease_holder is not null`;
   return { workers, exports };
 }
 
@@ -76,10 +74,8 @@ async function readManifest(exportId: string): Promise<{ attempt: number; total_
 }
 
 async function readLog(exportId: string): Promise<string> {
-  const { rows: lines } = await installation.pool.query<{ line: string }>(
-    `select concat_ws(' ', timestamp, level, message) as line from log_entries where export_id = $1 order by id`,
-    [exportId],
-  );
+  const { rows: lines } = await installation.sql<{ line: string }>`select concat_ws(' ', timestamp,
+    level, message) as line from log_entries where export_id = ${exportId} order by id`;
   return lines.map(({ line }) => line).join('\n');
 }
 

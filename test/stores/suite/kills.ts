@@ -52,9 +52,7 @@ async function killAt(step: FailpointName): Promise<void> {
 
 /** Other workers take over what the dead ones held. */
 async function expectTakenOver(killed: readonly FailpointName[], runsOfEach: number) {
-  await installation.pool.query(
-    'update runs set lease_expires_at = now() where lease_holder is not null',
-  );
+  await installation.sql`update runs set lease_expires_at = now() where lease_holder is not null`;
   await installation.startWorker();
   await installation.startWorker();
   const source = await readSource(installation);
@@ -89,9 +87,8 @@ async function untilAllEnded(killed: readonly FailpointName[], count: number) {
  * for a day: the dead worker could be a sleeping one, whose manifest would name them.
  */
 async function letADayPass(): Promise<void> {
-  await installation.pool.query(
-    `update leftover_files set noted_at = noted_at - interval '1 day', tried_at = null`,
-  );
+  await installation.sql`update leftover_files set noted_at = noted_at - interval '1 day',
+    tried_at = null`;
 }
 
 describe('kill -9 of a worker at each step', () => {

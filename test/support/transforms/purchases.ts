@@ -31,11 +31,9 @@ export interface SourceRow {
 
 /** The rows of the source in the order of their arrival. */
 export async function readSource(installation: Installation): Promise<SourceRow[]> {
-  const { rows } = await installation.pool.query<SourceRow>(
-    `select uuid, event, jsonb_object(array(select k from jsonb_each_text(properties) e (k, v) order by k),
-              array(select v from jsonb_each_text(properties) e (k, v) order by k)) as p
-       from events order by inserted_at, uuid`,
-  );
+  const { rows } = await installation.sql<SourceRow>`select uuid, event, jsonb_object(array(select k
+    from jsonb_each_text(properties) e (k, v) order by k), array(select v from
+    jsonb_each_text(properties) e (k, v) order by k)) as p from events order by inserted_at, uuid`;
   return rows;
 }
 
