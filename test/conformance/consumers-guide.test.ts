@@ -4,16 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  onTestFinished,
-} from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import { askClickHouse, hasClickHouse } from '../support/clickhouse/ask.ts';
@@ -133,114 +124,110 @@ async function exportHour(
 const copy = ['sh', '-c', 'cp "$1" "unfinished-$(basename "$1")"', '-', '{}', ';'];
 const formats = ['Parquet', 'JSONLines', 'CSV'] as const;
 
-describe('the consumer’s guide', () => {
-  async function readByDuckDb(commands: string, ...columns: readonly string[]) {
-    const connection = await (await DuckDBInstance.create()).connect();
-    try {
-      await connection.run(commands);
-      const read = await connection.runAndReadAll(`SELECT ${columns.join(', ')} FROM events`);
-      return read.getRows();
-    } finally {
-      connection.closeSync();
-    }
+async function readByDuckDb(commands: string, ...columns: readonly string[]) {
+  const connection = await (await DuckDBInstance.create()).connect();
+  try {
+    await connection.run(commands);
+    const read = await connection.runAndReadAll(`SELECT ${columns.join(', ')} FROM events`);
+    return read.getRows();
+  } finally {
+    connection.closeSync();
   }
-  /** The mark keeps Node's decoder from taking U+FEFF for a byte order mark. */
-  const textOfDuckDb = (name: string, kind: Kind) =>
-    kind === 'time'
-      ? `strftime(${name} AT TIME ZONE 'UTC', '>%Y-%m-%d %H:%M:%S.%f')`
-      : `'>' || ${name}::VARCHAR`;
-  const withoutMark = (value: unknown) => (value === null ? null : String(value).slice(1));
+}
+/** The mark keeps Node's decoder from taking U+FEFF for a byte order mark. */
+const textOfDuckDb = (name: string, kind: Kind) =>
+  kind === 'time'
+    ? `strftime(${name} AT TIME ZONE 'UTC', '>%Y-%m-%d %H:%M:%S.%f')`
+    : `'>' || ${name}::VARCHAR`;
+const withoutMark = (value: unknown) => (value === null ? null : String(value).slice(1));
 
-  it.each(formats)('loads %s into DuckDB, value by value', async (format) => {
-    await exportHour({ file_format: format });
-    const found = await readByDuckDb(commandsOf('duckdb', format), ...columnsOf(textOfDuckDb));
-    expect(eventsOf(found.map((row) => row.map(withoutMark)))).toEqual(expected);
-  });
+it.each(formats)('loads %s into DuckDB, value by value', async (format) => {
+  await exportHour({ file_format: format });
+  const found = await readByDuckDb(commandsOf('duckdb', format), ...columnsOf(textOfDuckDb));
+  expect(eventsOf(found.map((row) => row.map(withoutMark)))).toEqual(expected);
+});
 
-  it('loads a row of 3 MB of CSV into DuckDB', async () => {
-    const { pool, sql } = bench.database;
-    const change = (properties: string) =>
-      pool.query(`update events set properties = ${properties} where uuid = $1`, [
-        expected[0]?.uuid,
-      ]);
-    await change(`jsonb_build_object('large', repeat('a "quoted" text ', 200000))`);
-    onTestFinished(async () => {
-      await sql`update events set properties = ${expected[0]?.properties ?? null}
+it('loads a row of 3 MB of CSV into DuckDB', async () => {
+  const { pool, sql } = bench.database;
+  const change = (properties: string) =>
+    pool.query(`update events set properties = ${properties} where uuid = $1`, [expected[0]?.uuid]);
+  await change(`jsonb_build_object('large', repeat('a "quoted" text ', 200000))`);
+  onTestFinished(async () => {
+    await sql`update events set properties = ${expected[0]?.properties ?? null}
         where uuid = ${expected[0]?.uuid}`;
-    });
-    await exportHour({ file_format: 'CSV' });
-    const lengths = await readByDuckDb(commandsOf('duckdb', 'CSV'), 'max(length(properties))');
-    expect(Number(lengths[0]?.[0])).toBeGreaterThan(3_000_000);
   });
+  await exportHour({ file_format: 'CSV' });
+  const lengths = await readByDuckDb(commandsOf('duckdb', 'CSV'), 'max(length(properties))');
+  expect(Number(lengths[0]?.[0])).toBeGreaterThan(3_000_000);
+});
 
-  it('loads folders by values into DuckDB', async () => {
-    await exportHour({ file_format: 'Parquet' }, ['event', 'day(inserted_at)']);
-    const found = await readByDuckDb(commandsOf('duckdb', 'partitions'), 'uuid');
-    expect(found.flat().toSorted()).toEqual(expected.map(({ uuid }) => uuid));
-  });
+it('loads folders by values into DuckDB', async () => {
+  await exportHour({ file_format: 'Parquet' }, ['event', 'day(inserted_at)']);
+  const found = await readByDuckDb(commandsOf('duckdb', 'partitions'), 'uuid');
+  expect(found.flat().toSorted()).toEqual(expected.map(({ uuid }) => uuid));
+});
 
-  it('reads nothing in DuckDB if no interval has rows: the form of the guide does not fail', async () => {
-    await mkdir(join(root, 'acme/events'), { recursive: true });
-    const manifest = join(root, 'acme/events/20240301T000000Z-20240301T010000Z_manifest.json');
-    await writeFile(manifest, '{"files": []}');
-    expect(await readByDuckDb(commandsOf('duckdb', 'none'), 'uuid')).toEqual([]);
-    for (const format of formats) {
-      await expect(readByDuckDb(commandsOf('duckdb', format), 'uuid')).rejects.toThrow(
-        'cannot take NULL list',
-      );
-    }
-  });
+it('reads nothing in DuckDB if no interval has rows: the form of the guide does not fail', async () => {
+  await mkdir(join(root, 'acme/events'), { recursive: true });
+  const manifest = join(root, 'acme/events/20240301T000000Z-20240301T010000Z_manifest.json');
+  await writeFile(manifest, '{"files": []}');
+  expect(await readByDuckDb(commandsOf('duckdb', 'none'), 'uuid')).toEqual([]);
+  for (const format of formats) {
+    await expect(readByDuckDb(commandsOf('duckdb', format), 'uuid')).rejects.toThrow(
+      'cannot take NULL list',
+    );
+  }
+});
 
-  it.runIf(hasClickHouse).each([
-    ['Parquet', []],
-    ['Parquet', ['event', 'day(inserted_at)']],
-    ['JSONLines', []],
-    ['CSV', []],
-  ])('loads %s into ClickHouse, value by value, with folders %j', async (format, folders) => {
-    await exportHour({ file_format: format, csv_null: '\\N' }, folders);
-    // Another generation, which no manifest names.
-    execFileSync('find', [root, '-type', 'f', '-not', '-name', '*.json', '-execdir', ...copy]);
-    const commands = commandsOf('clickhouse', format)
-      .split(/;\n+/)
-      .filter((one) => one.trim());
-    const columns = columnsOf((name) => `toString(${name})`);
-    const found = await askClickHouse(...commands, `SELECT ${columns.join(', ')} FROM events`);
-    expect(eventsOf(found)).toEqual(expected);
-  });
+it.runIf(hasClickHouse).each([
+  ['Parquet', []],
+  ['Parquet', ['event', 'day(inserted_at)']],
+  ['JSONLines', []],
+  ['CSV', []],
+])('loads %s into ClickHouse, value by value, with folders %j', async (format, folders) => {
+  await exportHour({ file_format: format, csv_null: '\\N' }, folders);
+  // Another generation, which no manifest names.
+  execFileSync('find', [root, '-type', 'f', '-not', '-name', '*.json', '-execdir', ...copy]);
+  const commands = commandsOf('clickhouse', format)
+    .split(/;\n+/)
+    .filter((one) => one.trim());
+  const columns = columnsOf((name) => `toString(${name})`);
+  const found = await askClickHouse(...commands, `SELECT ${columns.join(', ')} FROM events`);
+  expect(eventsOf(found)).toEqual(expected);
+});
 
-  it.skipIf(polars === null)('loads Parquet into polars, value by value', async () => {
-    await exportHour({ file_format: 'Parquet' });
-    const names = JSON.stringify(Object.keys(kinds));
-    const program = `${commandsOf('polars', 'Parquet')}
+it.skipIf(polars === null)('loads Parquet into polars, value by value', async () => {
+  await exportHour({ file_format: 'Parquet' });
+  const names = JSON.stringify(Object.keys(kinds));
+  const program = `${commandsOf('polars', 'Parquet')}
         const columns = ${names}.map((name) => events.getColumn(name).toArray());
         process.stdout.write(JSON.stringify(columns));`;
-    const options = ['--input-type=module', '--eval', program];
-    const output = execFileSync(process.execPath, options, { cwd: projectRoot });
-    const columns: unknown[][] = JSON.parse(String(output));
-    const found = expected.map((_, row) => columns.map((column) => column[row] ?? null));
-    // JavaScript's dates have milliseconds.
-    const comparable = (row: EventRow) =>
-      Object.fromEntries(
-        Object.entries(row).map(([name, value]) => [
-          name,
-          kinds[name] === 'time' && value !== null ? String(value).slice(0, 23) : value,
-        ]),
-      );
-    expect(eventsOf(found).map(comparable)).toEqual(expected.map(comparable));
-  });
+  const options = ['--input-type=module', '--eval', program];
+  const output = execFileSync(process.execPath, options, { cwd: projectRoot });
+  const columns: unknown[][] = JSON.parse(String(output));
+  const found = expected.map((_, row) => columns.map((column) => column[row] ?? null));
+  // JavaScript's dates have milliseconds.
+  const comparable = (row: EventRow) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [
+        name,
+        kinds[name] === 'time' && value !== null ? String(value).slice(0, 23) : value,
+      ]),
+    );
+  expect(eventsOf(found).map(comparable)).toEqual(expected.map(comparable));
+});
 
-  it.each(['JSONLines', 'CSV'])('loads %s into PostgreSQL, value by value', async (format) => {
-    await exportHour({ file_format: format });
-    const database = await createEmptyDatabase();
-    try {
-      await database.admin.query(commandsOf('postgres', format));
-      const { rows: found } = await database.admin.query({
-        text: `SELECT ${columnsOf(textOfPostgres).join(', ')} FROM events`,
-        rowMode: 'array',
-      });
-      expect(eventsOf(found)).toEqual(expected);
-    } finally {
-      await database.drop();
-    }
-  });
+it.each(['JSONLines', 'CSV'])('loads %s into PostgreSQL, value by value', async (format) => {
+  await exportHour({ file_format: format });
+  const database = await createEmptyDatabase();
+  try {
+    await database.admin.query(commandsOf('postgres', format));
+    const { rows: found } = await database.admin.query({
+      text: `SELECT ${columnsOf(textOfPostgres).join(', ')} FROM events`,
+      rowMode: 'array',
+    });
+    expect(eventsOf(found)).toEqual(expected);
+  } finally {
+    await database.drop();
+  }
 });

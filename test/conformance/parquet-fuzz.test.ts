@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { Column, ColumnType } from '../../src/foundation/domain/row-block.ts';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { compressionsOf } from '../support/compressions.ts';
@@ -124,53 +124,50 @@ const jsonTable = fc
     }),
   );
 
-describe('any table', () => {
-  it('of types that come as JSON is read back as it was written', async () => {
-    await fc.assert(
-      fc.asyncProperty(jsonTable, async ({ columns, rows, ...made }) => {
-        const sizes = {
-          page: { bytes: made.pageBytes, rows: made.pageRows },
-          groupRawBytes: made.groupRawBytes,
-          groupHeldBytes: 10_000,
-          checkpointBytes: 300,
-        };
-        const write = (blockRows: number) =>
-          encodeParquet(columns, 'snappy', rowBlocks(columns, rows, blockRows), sizes);
-        const file = await write(made.blockRows);
-        const expected = rows.map((row) =>
-          row.map((json, at) =>
-            json === null ? null : jsonTypes[columns[at]?.sourceType ?? '']?.[1](json),
-          ),
-        );
-        expect(await duckDb.query(file)).toEqual(expected);
-        expect((await write(made.blockRows + 7)).equals(file)).toBe(true);
-        const found = readWithArrow(file);
-        const strings = (value: unknown) =>
-          String(Array.isArray(value) ? value.map(String) : value);
-        columns.forEach(({ name }, at) => {
-          expect(found[name]?.values.map(strings)).toEqual(expected.map((row) => strings(row[at])));
-        });
-      }),
-      { numRuns: 60, interruptAfterTimeLimit: 40_000 },
-    );
-  });
+it('of types that come as JSON is read back as it was written', async () => {
+  await fc.assert(
+    fc.asyncProperty(jsonTable, async ({ columns, rows, ...made }) => {
+      const sizes = {
+        page: { bytes: made.pageBytes, rows: made.pageRows },
+        groupRawBytes: made.groupRawBytes,
+        groupHeldBytes: 10_000,
+        checkpointBytes: 300,
+      };
+      const write = (blockRows: number) =>
+        encodeParquet(columns, 'snappy', rowBlocks(columns, rows, blockRows), sizes);
+      const file = await write(made.blockRows);
+      const expected = rows.map((row) =>
+        row.map((json, at) =>
+          json === null ? null : jsonTypes[columns[at]?.sourceType ?? '']?.[1](json),
+        ),
+      );
+      expect(await duckDb.query(file)).toEqual(expected);
+      expect((await write(made.blockRows + 7)).equals(file)).toBe(true);
+      const found = readWithArrow(file);
+      const strings = (value: unknown) => String(Array.isArray(value) ? value.map(String) : value);
+      columns.forEach(({ name }, at) => {
+        expect(found[name]?.values.map(strings)).toEqual(expected.map((row) => strings(row[at])));
+      });
+    }),
+    { numRuns: 60, interruptAfterTimeLimit: 40_000 },
+  );
+});
 
-  it('is read back by DuckDB and hyparquet as it was written', async () => {
-    await fc.assert(
-      fc.asyncProperty(table, async (made) => {
-        const rows: TestRow[] = made.picks.map((pick) => made.pool[pick % made.pool.length] ?? []);
-        const blocks = rowBlocks(made.columns, rows, made.blockRows);
-        const file = await encodeParquet(made.columns, made.compression, blocks, {
-          page: { bytes: made.pageBytes, rows: made.pageRows },
-          groupRawBytes: made.groupRawBytes,
-          groupHeldBytes: 10_000,
-          checkpointBytes: 300,
-        });
-        const expected = plainTexts(made.columns, rows);
-        expect(await duckDb.query(file)).toEqual(expected);
-        expect(await readWithHyparquet(file, made.columns)).toEqual(expected);
-      }),
-      { numRuns: 60, interruptAfterTimeLimit: 40_000 },
-    );
-  });
+it('is read back by DuckDB and hyparquet as it was written', async () => {
+  await fc.assert(
+    fc.asyncProperty(table, async (made) => {
+      const rows: TestRow[] = made.picks.map((pick) => made.pool[pick % made.pool.length] ?? []);
+      const blocks = rowBlocks(made.columns, rows, made.blockRows);
+      const file = await encodeParquet(made.columns, made.compression, blocks, {
+        page: { bytes: made.pageBytes, rows: made.pageRows },
+        groupRawBytes: made.groupRawBytes,
+        groupHeldBytes: 10_000,
+        checkpointBytes: 300,
+      });
+      const expected = plainTexts(made.columns, rows);
+      expect(await duckDb.query(file)).toEqual(expected);
+      expect(await readWithHyparquet(file, made.columns)).toEqual(expected);
+    }),
+    { numRuns: 60, interruptAfterTimeLimit: 40_000 },
+  );
 });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { abort, begin, complete, fiveMiB, said, sendPart, tagOf } from '../stores/facts/asking.ts';
 import { measureFacts } from '../stores/facts.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
@@ -274,25 +274,23 @@ const rules: Record<string, (subject: Subject) => Promise<void>> = {
   },
 };
 
-describe("the test kit's own S3 server", () => {
-  let close: () => Promise<void>;
-  let subject: Subject;
-  beforeAll(async () => {
-    const bucket = 'protocol';
-    const region = 'us-east-1';
-    const credentials = { accessKeyId: 'AKIAPROTOCOL', secretAccessKey: 'protocol-secret' };
-    const server = await startS3Server({ buckets: [bucket], region, credentials });
-    close = server.close;
-    subject = openSubject({ endpoint: server.endpoint, bucket, region, credentials, close });
-  });
-  afterAll(async () => {
-    subject?.s3.destroy();
-    await close?.();
-  });
-
-  test('answers what foreign stores are asked too', async () => {
-    expect(Object.fromEntries(await measureFacts(subject))).toEqual(foreignAnswers);
-  });
-
-  test.each(Object.entries(rules))('%s', (_, check) => check(subject));
+let close: () => Promise<void>;
+let subject: Subject;
+beforeAll(async () => {
+  const bucket = 'protocol';
+  const region = 'us-east-1';
+  const credentials = { accessKeyId: 'AKIAPROTOCOL', secretAccessKey: 'protocol-secret' };
+  const server = await startS3Server({ buckets: [bucket], region, credentials });
+  close = server.close;
+  subject = openSubject({ endpoint: server.endpoint, bucket, region, credentials, close });
 });
+afterAll(async () => {
+  subject?.s3.destroy();
+  await close?.();
+});
+
+test('answers what foreign stores are asked too', async () => {
+  expect(Object.fromEntries(await measureFacts(subject))).toEqual(foreignAnswers);
+});
+
+test.each(Object.entries(rules))('%s', (_, check) => check(subject));

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -97,68 +97,66 @@ async function expectedRows(mark: string): Promise<{ kept: ExportedRow[]; reject
 
 const query = `SELECT uuid, event, properties.email AS who, properties.big, properties.price, properties FROM events`;
 
-describe("an export through an organization's own plugins", () => {
-  const rows = isNightly ? 100_000 : 3_000;
+const rows = isNightly ? 100_000 : 3_000;
 
-  test.each(casesOf(formats.slice(0, 1), formats.slice(1)))(
-    'writes to %s what they make of each row',
-    async (format, extension, compression) => {
-      await insertPurchases(installation, rows);
-      await addChain();
-      const exportId = await createS3Export(installation, {
-        transformations: true,
-        dsl_query: query,
-        config: { file_format: format, compression },
-      });
-      await backfill(installation, exportId);
-      const [run] = await untilEnded(installation, exportId, { timeoutMs: 200_000 });
-      expect(run, run?.latestError ?? '').toMatchObject({ status: 'Completed' });
-      const { kept, rejected } = await expectedRows('v1');
-      expect(await readRows(installation, exportId, format, extension, names)).toEqual(kept);
-      const left = await readRejected(installation, exportId);
-      expect(left.map(({ row }) => row)).toEqual(rejected.map((uuid) => ({ uuid })));
-      expect(new Set(left.map(({ reason }) => reason))).toEqual(
-        new Set(['The plugin threw a RangeError.']),
-      );
-      const logs = `${projectPath(installation)}/batch_exports/${exportId}/logs/?search=token`;
-      const { text } = await installation.client.get(logs);
-      expect(text).toContain('(Shorten) writes: the token is ********');
-      expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
-    },
-    isNightly ? 600_000 : 240_000,
-  );
-
-  test('is not provable once a source of them is gone', async () => {
-    await insertPurchases(installation, 300);
-    // No other plugin has this source.
-    const shortener = await addChain('v0');
-    const exportId = await createS3Export(installation, { transformations: true });
+test.each(casesOf(formats.slice(0, 1), formats.slice(1)))(
+  'writes to %s what they make of each row',
+  async (format, extension, compression) => {
+    await insertPurchases(installation, rows);
+    await addChain();
+    const exportId = await createS3Export(installation, {
+      transformations: true,
+      dsl_query: query,
+      config: { file_format: format, compression },
+    });
     await backfill(installation, exportId);
-    await untilEnded(installation, exportId);
-    const { client, sql, tenant } = installation;
-    const plugin = `/api/organizations/${tenant.organizationId}/plugins/${shortener}`;
-    await client.patch(plugin, { source: shorten('v2') });
-    await sql`delete from plugin_sources s where not exists (select from plugins p
-      where p.source_sha256 = s.sha256)`;
-    const after = await findBreaches(installation);
-    expect(after.breaches).toEqual([]);
-    expect(after.verified.unproven).toEqual([
-      expect.stringMatching(
-        /not provable, because .*the source [0-9a-f]{12} of its plugin was deleted/,
-      ),
-    ]);
-  });
-
-  test('fails with the setting to raise if its worker can never hold them', async () => {
-    await insertPurchases(installation, 30);
-    const plugin = await installPlugin(installation, { name: 'Mine', source: shorten('v1') });
-    for (const order of [1, 2, 3, 4]) await addStep(installation, plugin, order, {});
-    const exportId = await createS3Export(installation, { transformations: true });
-    await backfill(installation, exportId);
-    const [run] = await untilEnded(installation, exportId);
-    expect(run).toMatchObject({ status: 'Failed', errorCode: 'transformation.needs_memory' });
-    expect(run?.latestError).toMatch(
-      /4 steps have a plugin of your own.*WORKER_MEMORY_MB is \d+ MiB too small/,
+    const [run] = await untilEnded(installation, exportId, { timeoutMs: 200_000 });
+    expect(run, run?.latestError ?? '').toMatchObject({ status: 'Completed' });
+    const { kept, rejected } = await expectedRows('v1');
+    expect(await readRows(installation, exportId, format, extension, names)).toEqual(kept);
+    const left = await readRejected(installation, exportId);
+    expect(left.map(({ row }) => row)).toEqual(rejected.map((uuid) => ({ uuid })));
+    expect(new Set(left.map(({ reason }) => reason))).toEqual(
+      new Set(['The plugin threw a RangeError.']),
     );
-  }, 60_000);
+    const logs = `${projectPath(installation)}/batch_exports/${exportId}/logs/?search=token`;
+    const { text } = await installation.client.get(logs);
+    expect(text).toContain('(Shorten) writes: the token is ********');
+    expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
+  },
+  isNightly ? 600_000 : 240_000,
+);
+
+test('is not provable once a source of them is gone', async () => {
+  await insertPurchases(installation, 300);
+  // No other plugin has this source.
+  const shortener = await addChain('v0');
+  const exportId = await createS3Export(installation, { transformations: true });
+  await backfill(installation, exportId);
+  await untilEnded(installation, exportId);
+  const { client, sql, tenant } = installation;
+  const plugin = `/api/organizations/${tenant.organizationId}/plugins/${shortener}`;
+  await client.patch(plugin, { source: shorten('v2') });
+  await sql`delete from plugin_sources s where not exists (select from plugins p
+      where p.source_sha256 = s.sha256)`;
+  const after = await findBreaches(installation);
+  expect(after.breaches).toEqual([]);
+  expect(after.verified.unproven).toEqual([
+    expect.stringMatching(
+      /not provable, because .*the source [0-9a-f]{12} of its plugin was deleted/,
+    ),
+  ]);
 });
+
+test('fails with the setting to raise if its worker can never hold them', async () => {
+  await insertPurchases(installation, 30);
+  const plugin = await installPlugin(installation, { name: 'Mine', source: shorten('v1') });
+  for (const order of [1, 2, 3, 4]) await addStep(installation, plugin, order, {});
+  const exportId = await createS3Export(installation, { transformations: true });
+  await backfill(installation, exportId);
+  const [run] = await untilEnded(installation, exportId);
+  expect(run).toMatchObject({ status: 'Failed', errorCode: 'transformation.needs_memory' });
+  expect(run?.latestError).toMatch(
+    /4 steps have a plugin of your own.*WORKER_MEMORY_MB is \d+ MiB too small/,
+  );
+}, 60_000);

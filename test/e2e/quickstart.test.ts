@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
 import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
 import { runCommands } from '../support/page-commands.ts';
@@ -102,112 +102,107 @@ async function runReadmeCommands(address: string, key: string): Promise<string> 
   return output;
 }
 
-describe('a quickstart, then the service, then the quickstart again, on one data folder', () => {
-  test('one that is killed within its backfill is continued by the next', async () => {
-    const killed = startBundled('clients/cli/sluice.js', quickstart, { env });
-    await killed.waitForLine(/^Backfilling 24 hours/, 90_000);
-    const files = () => readdir(dataDir, { recursive: true }).catch(() => []);
-    // Its S3 names the file of an object by a digest of the key.
-    await until(async () => (await files()).some((name) => /(^|\/)[0-9a-f]{64}$/.test(name)));
-    killed.kill('SIGKILL');
-    await killed.waitForExit();
+test('one that is killed within its backfill is continued by the next', async () => {
+  const killed = startBundled('clients/cli/sluice.js', quickstart, { env });
+  await killed.waitForLine(/^Backfilling 24 hours/, 90_000);
+  const files = () => readdir(dataDir, { recursive: true }).catch(() => []);
+  // Its S3 names the file of an object by a digest of the key.
+  await until(async () => (await files()).some((name) => /(^|\/)[0-9a-f]{64}$/.test(name)));
+  killed.kill('SIGKILL');
+  await killed.waitForExit();
+});
+
+test.runIf(terminal)('the first shows its progress on a terminal and proves its rows', async () => {
+  const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
+  const command = [process.execPath, program, ...quickstart].join(' ');
+  const child = startProcess('script', ['-qec', command, '/dev/null'], { env });
+  const { code } = await child.waitForExit(280_000);
+  const output = child.output();
+  expect(code, output).toBe(0);
+  expect(output).toMatch(/█{30} 100% {2}24 of 24 runs/);
+  expect(output).not.toMatch(/NaN|undefined|0 of 0 runs|DeprecationWarning/);
+  // An escape in place of the end of a line.
+  expect(output).not.toContain('\\u000a');
+  expect(output).toMatch(/proven: 20,000 rows/);
+  printedS3 = s3In(output);
+});
+
+test.skipIf(terminal)('the first proves its rows', async () => {
+  const child = startSluice('clients/cli/sluice.js', quickstart, { env });
+  expect((await child.waitForExit(280_000)).code, child.output()).toBe(0);
+  printedS3 = s3In(child.output());
+});
+
+test('the service goes on with the exports that the quickstart made, and lets no second one in', async () => {
+  const service = startBundled('main/all-in-one.js', [], { env });
+  // Killed at the end, not stopped: the next start finds every object anyway.
+  onTestFinished(async () => {
+    service.kill('SIGKILL');
+    await service.waitForExit();
   });
-
-  test.runIf(terminal)(
-    'the first shows its progress on a terminal and proves its rows',
-    async () => {
-      const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
-      const command = [process.execPath, program, ...quickstart].join(' ');
-      const child = startProcess('script', ['-qec', command, '/dev/null'], { env });
-      const { code } = await child.waitForExit(280_000);
-      const output = child.output();
-      expect(code, output).toBe(0);
-      expect(output).toMatch(/█{30} 100% {2}24 of 24 runs/);
-      expect(output).not.toMatch(/NaN|undefined|0 of 0 runs|DeprecationWarning/);
-      // An escape in place of the end of a line.
-      expect(output).not.toContain('\\u000a');
-      expect(output).toMatch(/proven: 20,000 rows/);
-      printedS3 = s3In(output);
-    },
-  );
-
-  test.skipIf(terminal)('the first proves its rows', async () => {
-    const child = startSluice('clients/cli/sluice.js', quickstart, { env });
-    expect((await child.waitForExit(280_000)).code, child.output()).toBe(0);
-    printedS3 = s3In(child.output());
-  });
-
-  test('the service goes on with the exports that the quickstart made, and lets no second one in', async () => {
-    const service = startBundled('main/all-in-one.js', [], { env });
-    // Killed at the end, not stopped: the next start finds every object anyway.
-    onTestFinished(async () => {
-      service.kill('SIGKILL');
-      await service.waitForExit();
+  const ready = await service.waitForLine(/^ready /);
+  const others = [
+    startBundled('main/all-in-one.js', [], { env }),
+    startBundled('clients/cli/sluice.js', quickstart, { env }),
+  ];
+  for (const other of others) {
+    expect((await other.waitForExit()).code, other.output()).toBe(1);
+    const said = other.output().trim().split('\n');
+    expect(said.filter((line) => !line.startsWith('{'))).toEqual([
+      expect.stringContaining(`already running at ${ready.replace('ready ', '')}`),
+    ]);
+  }
+  const { client, key, exports } = await clientOf(ready);
+  const listed = (await client.get(exports)).body.results as readonly { id: string }[];
+  expect(listed.length).toBeGreaterThan(0);
+  for (const { id } of listed) {
+    const runsPath = `${exports}/${id}/runs`;
+    const { body: earlier } = await client.get(`${runsPath}?status=Completed&limit=1`);
+    const again = await client.post(`${runsPath}/${earlier.results[0]?.id}/retry`);
+    expect(again.status).toBe(201);
+    const run = await until(
+      async () => {
+        const { body } = await client.get(`${runsPath}/${again.body.id}`);
+        return body.finished_at === null ? null : body;
+      },
+      { message: 'the run ends' },
+    );
+    expect([run.status, run.latest_error]).toEqual(['Completed', null]);
+    expect((await client.get(`${exports}/${id}`)).body).toMatchObject({
+      paused: false,
+      paused_reason: null,
     });
-    const ready = await service.waitForLine(/^ready /);
-    const others = [
-      startBundled('main/all-in-one.js', [], { env }),
-      startBundled('clients/cli/sluice.js', quickstart, { env }),
-    ];
-    for (const other of others) {
-      expect((await other.waitForExit()).code, other.output()).toBe(1);
-      const said = other.output().trim().split('\n');
-      expect(said.filter((line) => !line.startsWith('{'))).toEqual([
-        expect.stringContaining(`already running at ${ready.replace('ready ', '')}`),
-      ]);
-    }
-    const { client, key, exports } = await clientOf(ready);
-    const listed = (await client.get(exports)).body.results as readonly { id: string }[];
-    expect(listed.length).toBeGreaterThan(0);
-    for (const { id } of listed) {
-      const runsPath = `${exports}/${id}/runs`;
-      const { body: earlier } = await client.get(`${runsPath}?status=Completed&limit=1`);
-      const again = await client.post(`${runsPath}/${earlier.results[0]?.id}/retry`);
-      expect(again.status).toBe(201);
-      const run = await until(
-        async () => {
-          const { body } = await client.get(`${runsPath}/${again.body.id}`);
-          return body.finished_at === null ? null : body;
-        },
-        { message: 'the run ends' },
+  }
+  if (curl) {
+    const id = await makeReadmeCalls(ready.replace('ready ', ''), key);
+    await until(
+      async () =>
+        (await client.get(`${exports}/${id}/backfills`)).body.results[0]?.status === 'Completed',
+      { everyMs: 500, message: "the README's backfill ends" },
+    );
+    const runs = (await client.get(`${exports}/${id}/runs`)).body.results;
+    // A range of three hours, widened to whole hours.
+    expect([3, 4]).toContain(runs.length);
+    expect(runs.map(({ status, latest_error }) => [status, latest_error])).toEqual(
+      runs.map(() => ['Completed', null]),
+    );
+    // The last hour may have begun a moment ago, and have no rows.
+    const counts = runs.map(({ records_completed: rows }) => Number(rows));
+    expect(Math.max(...counts)).toBeGreaterThan(0);
+    if (jq) {
+      const output = await runReadmeCommands(ready.replace('ready ', ''), key);
+      expect(output).toMatch(
+        /^Backfill .*: Completed, 6 of 6 runs done, [\d,]+ rows?, [\d,]+ bytes\./m,
       );
-      expect([run.status, run.latest_error]).toEqual(['Completed', null]);
-      expect((await client.get(`${exports}/${id}`)).body).toMatchObject({
-        paused: false,
-        paused_reason: null,
-      });
     }
-    if (curl) {
-      const id = await makeReadmeCalls(ready.replace('ready ', ''), key);
-      await until(
-        async () =>
-          (await client.get(`${exports}/${id}/backfills`)).body.results[0]?.status === 'Completed',
-        { everyMs: 500, message: "the README's backfill ends" },
-      );
-      const runs = (await client.get(`${exports}/${id}/runs`)).body.results;
-      // A range of three hours, widened to whole hours.
-      expect([3, 4]).toContain(runs.length);
-      expect(runs.map(({ status, latest_error }) => [status, latest_error])).toEqual(
-        runs.map(() => ['Completed', null]),
-      );
-      // The last hour may have begun a moment ago, and have no rows.
-      const counts = runs.map(({ records_completed: rows }) => Number(rows));
-      expect(Math.max(...counts)).toBeGreaterThan(0);
-      if (jq) {
-        const output = await runReadmeCommands(ready.replace('ready ', ''), key);
-        expect(output).toMatch(
-          /^Backfill .*: Completed, 6 of 6 runs done, [\d,]+ rows?, [\d,]+ bytes\./m,
-        );
-      }
-    }
-    const verify = startBundled('clients/cli/sluice.js', ['verify'], { env });
-    expect((await verify.waitForExit()).code, verify.output()).toBe(0);
-  });
+  }
+  const verify = startBundled('clients/cli/sluice.js', ['verify'], { env });
+  expect((await verify.waitForExit()).code, verify.output()).toBe(0);
+});
 
-  test('the quickstart proves its rows again, though the service was killed', async () => {
-    const child = startBundled('clients/cli/sluice.js', quickstart, { env });
-    expect((await child.waitForExit(280_000)).code, child.output()).toBe(0);
-    expect(child.output()).toMatch(/proven: 20,000 rows/);
-    expect(child.output()).not.toMatch(/Creating an|Backfilling/);
-  });
+test('the quickstart proves its rows again, though the service was killed', async () => {
+  const child = startBundled('clients/cli/sluice.js', quickstart, { env });
+  expect((await child.waitForExit(280_000)).code, child.output()).toBe(0);
+  expect(child.output()).toMatch(/proven: 20,000 rows/);
+  expect(child.output()).not.toMatch(/Creating an|Backfilling/);
 });

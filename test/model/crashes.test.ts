@@ -1,6 +1,6 @@
 /** Which deaths of a worker count against a run: the last part of the protocols in docs/internals/guarantees.md. */
 
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { explore, type Model, Violation } from './explore.ts';
 
 interface State {
@@ -71,18 +71,16 @@ function crashModel(fault: Fault | null): Model<State> {
   };
 }
 
-describe('deaths that count', () => {
-  test('a run is Failed after three deaths during its attempts, and no fourth process dies of it', () => {
-    expect(explore(crashModel(null)).violation).toBeNull();
-  });
+test('a run is Failed after three deaths during its attempts, and no fourth process dies of it', () => {
+  expect(explore(crashModel(null)).violation).toBeNull();
+});
 
-  test.each([
-    ['counts_waiting', 'Q1'],
-    ['counts_from_reading', 'Q2'],
-    ['progress_by_repetition', 'Q2'],
-  ] as const)('the model finds what %s breaks', (fault, invariant) => {
-    const { violation } = explore(crashModel(fault));
-    console.log(`${fault}\n${violation?.text}`);
-    expect(violation?.invariant).toBe(invariant);
-  });
+test.each([
+  ['counts_waiting', 'Q1'],
+  ['counts_from_reading', 'Q2'],
+  ['progress_by_repetition', 'Q2'],
+] as const)('the model finds what %s breaks', (fault, invariant) => {
+  const { violation } = explore(crashModel(fault));
+  console.log(`${fault}\n${violation?.text}`);
+  expect(violation?.invariant).toBe(invariant);
 });

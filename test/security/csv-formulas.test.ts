@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ColumnType } from '../../src/foundation/domain/row-block.ts';
 import type { ReadRow } from '../../src/rows/encoders/encoder.ts';
 import { encoders, openEncoder } from '../../src/rows/encoders/index.ts';
@@ -47,45 +47,43 @@ const cellsOf = async (types: Readonly<Record<string, ColumnType>>, bytes: Buffe
 
 const hostile = ['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '=a,"b"\n', "'=1", "''@x"];
 
-describe('csv_formula_guard', () => {
-  test.each(hostile)('leaves no formula of the text %j', async (text) => {
-    const types = { a: 'text' } as const;
-    const [cell] = await cellsOf(types, await write(types, [[text]], true));
-    expect(cell).toBe(`'${text}`);
-  });
+test.each(hostile)('leaves no formula of the text %j', async (text) => {
+  const types = { a: 'text' } as const;
+  const [cell] = await cellsOf(types, await write(types, [[text]], true));
+  expect(cell).toBe(`'${text}`);
+});
 
-  test('guards strings that arrive as JSON, and no number, no null and no JSON', async () => {
-    const types = {
-      a: 'as_json',
-      b: 'as_json',
-      c: 'int4',
-      d: 'jsonb',
-      e: 'text',
-      f: 'text',
-    } as const;
-    const bytes = await write(types, [['"=1+1"', '-1.10', -5, '-5', null, '']], true);
-    expect(await cellsOf(types, bytes)).toEqual(["'=1+1", '-1.10', '-5', '-5', null, '']);
-  });
+test('guards strings that arrive as JSON, and no number, no null and no JSON', async () => {
+  const types = {
+    a: 'as_json',
+    b: 'as_json',
+    c: 'int4',
+    d: 'jsonb',
+    e: 'text',
+    f: 'text',
+  } as const;
+  const bytes = await write(types, [['"=1+1"', '-1.10', -5, '-5', null, '']], true);
+  expect(await cellsOf(types, bytes)).toEqual(["'=1+1", '-1.10', '-5', '-5', null, '']);
+});
 
-  test('is undone when the file is verified, whatever the text is', async () => {
-    const odd = fc.constantFrom("'", '=', '+', '-', '@', '\t', '\r', '\n', '"', ',', 'a', 'é');
-    const text = fc.oneof(
-      fc.string({ unit: odd, maxLength: 8 }),
-      fc.string({ unit: 'grapheme', maxLength: 8 }).map((value) => value.replaceAll('\0', '')),
-    );
-    const types = { a: 'text', b: 'as_json' } as const;
-    await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (pairs) => {
-        const rows = pairs.map(([a, b]) => [a, JSON.stringify(b)]);
-        const bytes = await write(types, rows, true);
-        expect(await readBack(types, bytes, true)).toEqual(pairs);
-        for (const cell of await cellsOf(types, bytes)) expect(cell).not.toMatch(/^[=+\-@\t\r]/);
-      }),
-    );
-  });
+test('is undone when the file is verified, whatever the text is', async () => {
+  const odd = fc.constantFrom("'", '=', '+', '-', '@', '\t', '\r', '\n', '"', ',', 'a', 'é');
+  const text = fc.oneof(
+    fc.string({ unit: odd, maxLength: 8 }),
+    fc.string({ unit: 'grapheme', maxLength: 8 }).map((value) => value.replaceAll('\0', '')),
+  );
+  const types = { a: 'text', b: 'as_json' } as const;
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (pairs) => {
+      const rows = pairs.map(([a, b]) => [a, JSON.stringify(b)]);
+      const bytes = await write(types, rows, true);
+      expect(await readBack(types, bytes, true)).toEqual(pairs);
+      for (const cell of await cellsOf(types, bytes)) expect(cell).not.toMatch(/^[=+\-@\t\r]/);
+    }),
+  );
+});
 
-  test('is off unless the export asks for it', async () => {
-    const types = { a: 'text' } as const;
-    expect(await cellsOf(types, await write(types, [['=1']], false))).toEqual(['=1']);
-  });
+test('is off unless the export asks for it', async () => {
+  const types = { a: 'text' } as const;
+  expect(await cellsOf(types, await write(types, [['=1']], false))).toEqual(['=1']);
 });

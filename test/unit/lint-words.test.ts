@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 
 const script = path.resolve('scripts/lint-words.mjs');
 let folder = '';
@@ -76,63 +76,59 @@ const without = [
   ['a name of the system', 'a.ts', "run('postgres://nobody@127.0.0.1', 'nobody');\n"],
 ] as const;
 
-describe('the lint of words', () => {
-  /** What it prints of all cases, each in a folder of its own: one process finds them all. */
-  let printed: ReturnType<typeof lint>;
-  beforeAll(() => {
-    makeFolder();
-    const cases = [...withOffender, ...without];
-    const files = cases.map(([, name, text], at) => [`${at}/${name}`, text]);
-    printed = lint(Object.fromEntries(files));
-    removeFolder();
-  });
-  const linesOf = (at: number) => printed.lines.filter((line) => line.startsWith(`${at}/`));
+/** What it prints of all cases, each in a folder of its own: one process finds them all. */
+let printed: ReturnType<typeof lint>;
+beforeAll(() => {
+  makeFolder();
+  const cases = [...withOffender, ...without];
+  const files = cases.map(([, name, text], at) => [`${at}/${name}`, text]);
+  printed = lint(Object.fromEntries(files));
+  removeFolder();
+});
+const linesOf = (at: number) => printed.lines.filter((line) => line.startsWith(`${at}/`));
 
-  test('counts offenders and files, and then fails', () => {
-    expect(printed.status).toBe(1);
-    const files = withOffender.length + without.length;
-    const last = `${withOffender.length} offenders in ${files} files`;
-    expect(printed.lines.at(-1)).toBe(last);
-  });
+test('counts offenders and files, and then fails', () => {
+  expect(printed.status).toBe(1);
+  const files = withOffender.length + without.length;
+  const last = `${withOffender.length} offenders in ${files} files`;
+  expect(printed.lines.at(-1)).toBe(last);
+});
 
-  test.each(withOffender.map(([what, name, , word], at) => [what, at, name, word] as const))(
-    'finds a word in %s',
-    (_, at, name, word) => {
-      expect(linesOf(at)).toEqual([expect.stringContaining(`: ${word} → `)]);
-      expect(linesOf(at)[0]).toContain(`${name}:`);
-    },
-  );
+test.each(withOffender.map(([what, name, , word], at) => [what, at, name, word] as const))(
+  'finds a word in %s',
+  (_, at, name, word) => {
+    expect(linesOf(at)).toEqual([expect.stringContaining(`: ${word} → `)]);
+    expect(linesOf(at)[0]).toContain(`${name}:`);
+  },
+);
 
-  test.each(without.map(([what], at) => [what, withOffender.length + at] as const))(
-    'accepts %s',
-    (_, at) => expect(linesOf(at)).toEqual([]),
-  );
+test.each(without.map(([what], at) => [what, withOffender.length + at] as const))(
+  'accepts %s',
+  (_, at) => expect(linesOf(at)).toEqual([]),
+);
 
-  test('accepts a folder without an offender', () => {
-    expect(lint({ 'a.ts': '// fine\n' })).toEqual({ status: 0, lines: ['0 offenders in 1 file'] });
-  });
+test('accepts a folder without an offender', () => {
+  expect(lint({ 'a.ts': '// fine\n' })).toEqual({ status: 0, lines: ['0 offenders in 1 file'] });
+});
 
-  test('accepts a test that asserts a message of src until src has another message', () => {
-    const files = { 'test/a.test.ts': "expect(said).toBe('the queue is away');\n" };
-    const message = (text: string) => ({ ...files, 'src/a.ts': `export const m = '${text}';\n` });
-    expect(lint(message('the queue is away')).lines).toEqual([
-      'src/a.ts:1: is away → is unreachable; was removed',
-      '1 offender in 2 files',
-    ]);
-    expect(lint(message('the queue is unreachable')).lines[0]).toContain(
-      'test/a.test.ts:1: is away',
-    );
-  });
+test('accepts a test that asserts a message of src until src has another message', () => {
+  const files = { 'test/a.test.ts': "expect(said).toBe('the queue is away');\n" };
+  const message = (text: string) => ({ ...files, 'src/a.ts': `export const m = '${text}';\n` });
+  expect(lint(message('the queue is away')).lines).toEqual([
+    'src/a.ts:1: is away → is unreachable; was removed',
+    '1 offender in 2 files',
+  ]);
+  expect(lint(message('the queue is unreachable')).lines[0]).toContain('test/a.test.ts:1: is away');
+});
 
-  test('counts by room, and then does not fail', () => {
-    const files = {
-      'src/service/api/a.ts': '// told\n// mended\n',
-      'docs/a.md': 'nobody\n',
-      'b.md': 'fine\n',
-    };
-    expect(lint(files, '--count')).toEqual({
-      status: 0,
-      lines: ['    1  docs', '    2  src/service/api', '3 offenders in 3 files'],
-    });
+test('counts by room, and then does not fail', () => {
+  const files = {
+    'src/service/api/a.ts': '// told\n// mended\n',
+    'docs/a.md': 'nobody\n',
+    'b.md': 'fine\n',
+  };
+  expect(lint(files, '--count')).toEqual({
+    status: 0,
+    lines: ['    1  docs', '    2  src/service/api', '3 offenders in 3 files'],
   });
 });

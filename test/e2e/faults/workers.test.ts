@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import {
   type FailpointName,
   failpointNames,
@@ -79,58 +79,56 @@ async function readLog(exportId: string): Promise<string> {
   return lines.map(({ line }) => line).join('\n');
 }
 
-describe('kill -9 of a worker', () => {
-  // The run is over by the removal: `generations.test.ts` has it. Only an Iceberg table has the steps of a table.
-  const all = failpointNames.filter((name) => !/enqueue|removal|table|statement|chain/.test(name));
-  // Workers freeze at before_complete, and die at upload_begun, in tests of their own.
-  const isByDay = (name: FailpointName) =>
-    !/claim|before_open|upload_begun|first_part|_complete|before_record/.test(name);
-  const steps = casesOf(
-    all.filter(isByDay),
-    all.filter((name) => !isByDay(name)),
-  );
-  const outcomes = new Map<
-    FailpointName,
-    { exportId: string; run: RunRow; manifest: { attempt: number }; log: string }
-  >();
+// The run is over by the removal: `generations.test.ts` has it. Only an Iceberg table has the steps of a table.
+const all = failpointNames.filter((name) => !/enqueue|removal|table|statement|chain/.test(name));
+// Workers freeze at before_complete, and die at upload_begun, in tests of their own.
+const isByDay = (name: FailpointName) =>
+  !/claim|before_open|upload_begun|first_part|_complete|before_record/.test(name);
+const steps = casesOf(
+  all.filter(isByDay),
+  all.filter((name) => !isByDay(name)),
+);
+const outcomes = new Map<
+  FailpointName,
+  { exportId: string; run: RunRow; manifest: { attempt: number }; log: string }
+>();
 
-  beforeAll(async () => {
-    const { workers } = await breakAtEach(steps, 'kill');
-    for (const worker of workers) {
-      expect(await worker.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
-    }
-    const exportOf = new Map<FailpointName, string>();
-    for (const [index, step] of steps.entries()) {
-      const worker = workers[index];
-      exportOf.set(step, (worker && (await runOf(worker))) ?? '');
-    }
-    // A run that is taken for a small one, and has no room to grow, takes one attempt more.
-    const finishing = { WORKER_SMALL_RUNS: '0' };
-    await installation.startWorker(finishing);
-    await installation.startWorker(finishing);
-    for (const [step, exportId] of exportOf) {
-      const [run] = await untilEnded(installation, exportId);
-      expect(run, step).toMatchObject({ status: 'Completed' });
-      const log = await readLog(exportId);
-      if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId), log });
-    }
-  });
+beforeAll(async () => {
+  const { workers } = await breakAtEach(steps, 'kill');
+  for (const worker of workers) {
+    expect(await worker.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
+  }
+  const exportOf = new Map<FailpointName, string>();
+  for (const [index, step] of steps.entries()) {
+    const worker = workers[index];
+    exportOf.set(step, (worker && (await runOf(worker))) ?? '');
+  }
+  // A run that is taken for a small one, and has no room to grow, takes one attempt more.
+  const finishing = { WORKER_SMALL_RUNS: '0' };
+  await installation.startWorker(finishing);
+  await installation.startWorker(finishing);
+  for (const [step, exportId] of exportOf) {
+    const [run] = await untilEnded(installation, exportId);
+    expect(run, step).toMatchObject({ status: 'Completed' });
+    const log = await readLog(exportId);
+    if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId), log });
+  }
+});
 
-  test.each(steps)('at the step %s: another worker finishes the run', (step) => {
-    const outcome = outcomes.get(step);
-    expect(outcome?.run, outcome?.log).toMatchObject({ status: 'Completed', rows, attempt: 2 });
-    // A manifest that is already current is adopted, not written again.
-    const adopted = step === 'after_manifest' || step === 'before_record';
-    expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
-  });
+test.each(steps)('at the step %s: another worker finishes the run', (step) => {
+  const outcome = outcomes.get(step);
+  expect(outcome?.run, outcome?.log).toMatchObject({ status: 'Completed', rows, attempt: 2 });
+  // A manifest that is already current is adopted, not written again.
+  const adopted = step === 'after_manifest' || step === 'before_record';
+  expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
+});
 
-  test('all invariants hold after all of them', async () => {
-    const verified = await expectInvariants(installation);
-    // Those of the killed workers too.
-    expect(await installation.s3.uploads(bucket)).toEqual([]);
-    await retireExports(installation);
-    expect(verified).toMatchObject({ intervals: steps.length, rows: steps.length * rows });
-  });
+test('all invariants hold after all of them', async () => {
+  const verified = await expectInvariants(installation);
+  // Those of the killed workers too.
+  expect(await installation.s3.uploads(bucket)).toEqual([]);
+  await retireExports(installation);
+  expect(verified).toMatchObject({ intervals: steps.length, rows: steps.length * rows });
 });
 
 atNight(

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { FormatSettings } from '../../../src/foundation/domain/format-settings.ts';
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
 import { byteOrderMark, delimiterOf } from '../../../src/rows/encoders/csv/encode.ts';
@@ -49,75 +49,73 @@ async function cellOf(value: string | null, style: Style = {}): Promise<string> 
   return text.split('\n').slice(1).join('\n').slice(2).split(`${delimiter}"{""a""`)[0] ?? '';
 }
 
-describe('a cell of CSV', () => {
-  it.each([
-    ['  lead', '"  lead"'],
-    ['trail  ', '"trail  "'],
-    ['\ttab', '"\ttab"'],
-    ['tab\t', '"tab\t"'],
-    [' ', '" "'],
-    ['\\N', '"\\N"'],
-    ['\\.', '"\\."'],
-    ['', '""'],
-    // Without quotes, a reader drops it at the begin of a file.
-    ['\ufeffmark', '"\ufeffmark"'],
-    ['\uf000', '\uf000'],
-    ['a b', 'a b'],
-    ['NULL', 'NULL'],
-  ])('of the text %j is %s', async (value, cell) => {
-    expect(await cellOf(value)).toBe(cell);
-  });
+it.each([
+  ['  lead', '"  lead"'],
+  ['trail  ', '"trail  "'],
+  ['\ttab', '"\ttab"'],
+  ['tab\t', '"tab\t"'],
+  [' ', '" "'],
+  ['\\N', '"\\N"'],
+  ['\\.', '"\\."'],
+  ['', '""'],
+  // Without quotes, a reader drops it at the begin of a file.
+  ['\ufeffmark', '"\ufeffmark"'],
+  ['\uf000', '\uf000'],
+  ['a b', 'a b'],
+  ['NULL', 'NULL'],
+])('of the text %j is %s', async (value, cell) => {
+  expect(await cellOf(value)).toBe(cell);
+});
 
-  it.each<[string | null, Style, string]>([
-    [null, {}, ''],
-    [null, { csvNull: '\\N' }, '\\N'],
-    ['\\N', { csvNull: '\\N' }, '"\\N"'],
-    [null, { csvNull: 'NULL' }, 'NULL'],
-    ['NULL', { csvNull: 'NULL' }, '"NULL"'],
-    ['', { csvNull: 'NULL' }, '""'],
-    ['a;b', { csvDelimiter: 'semicolon' }, '"a;b"'],
-    ['a,b', { csvDelimiter: 'semicolon' }, 'a,b'],
-    ['a|b', { csvDelimiter: 'pipe' }, '"a|b"'],
-    ['a\tb', { csvDelimiter: 'tab' }, '"a\tb"'],
-  ])('of %j with %j is %s', async (value, style, cell) => {
-    expect(await cellOf(value, { ...style })).toBe(cell);
-  });
+it.each<[string | null, Style, string]>([
+  [null, {}, ''],
+  [null, { csvNull: '\\N' }, '\\N'],
+  ['\\N', { csvNull: '\\N' }, '"\\N"'],
+  [null, { csvNull: 'NULL' }, 'NULL'],
+  ['NULL', { csvNull: 'NULL' }, '"NULL"'],
+  ['', { csvNull: 'NULL' }, '""'],
+  ['a;b', { csvDelimiter: 'semicolon' }, '"a;b"'],
+  ['a,b', { csvDelimiter: 'semicolon' }, 'a,b'],
+  ['a|b', { csvDelimiter: 'pipe' }, '"a|b"'],
+  ['a\tb', { csvDelimiter: 'tab' }, '"a\tb"'],
+])('of %j with %j is %s', async (value, style, cell) => {
+  expect(await cellOf(value, { ...style })).toBe(cell);
+});
 
-  const styles: readonly Style[] = [
-    {},
-    ...(['semicolon', 'tab', 'pipe'] as const).map((csvDelimiter) => ({ csvDelimiter })),
-    { csvNull: '\\N', csvDelimiter: 'tab' },
-    { csvNull: 'NULL', csvBom: true },
-    { csvNull: 'NULL', csvFormulaGuard: true, csvDelimiter: 'semicolon' },
-    { csvHeader: false },
-    { csvHeader: false, csvBom: true, csvNull: '\\N' },
-  ];
+const styles: readonly Style[] = [
+  {},
+  ...(['semicolon', 'tab', 'pipe'] as const).map((csvDelimiter) => ({ csvDelimiter })),
+  { csvNull: '\\N', csvDelimiter: 'tab' },
+  { csvNull: 'NULL', csvBom: true },
+  { csvNull: 'NULL', csvFormulaGuard: true, csvDelimiter: 'semicolon' },
+  { csvHeader: false },
+  { csvHeader: false, csvBom: true, csvNull: '\\N' },
+];
 
-  it.each(styles)('is read back in the style %j', async (style) => {
-    const bytes = await encode(style);
-    expect(bytes.subarray(0, 3).equals(byteOrderMark)).toBe(style.csvBom === true);
-    expect(
-      bytes.includes('n,v,other'.replaceAll(',', delimiterOf[style.csvDelimiter ?? 'comma'])),
-    ).toBe(style.csvHeader !== false);
-    expect(await readTexts(bytes, style)).toEqual(texts);
-  });
+it.each(styles)('is read back in the style %j', async (style) => {
+  const bytes = await encode(style);
+  expect(bytes.subarray(0, 3).equals(byteOrderMark)).toBe(style.csvBom === true);
+  expect(
+    bytes.includes('n,v,other'.replaceAll(',', delimiterOf[style.csvDelimiter ?? 'comma'])),
+  ).toBe(style.csvHeader !== false);
+  expect(await readTexts(bytes, style)).toEqual(texts);
+});
 
-  it.each(styles)('is the same in a file without some rows, in the style %j', async (style) => {
-    const bytes = await encode(style);
-    const path = join(folder, 'file.csv');
-    await writeFile(path, bytes);
-    for (const first of [0, 1]) {
-      const isDropped = (row: number) => row >= first && row < 3;
-      const chunks: Uint8Array[] = [];
-      for await (const chunk of csv.without(path, isDropped, null, style).bytes) chunks.push(chunk);
-      const left = Buffer.concat(chunks);
-      expect(left.subarray(0, 3).equals(byteOrderMark)).toBe(style.csvBom === true);
-      expect(await readTexts(left, style)).toEqual(texts.filter((_, row) => !isDropped(row)));
-    }
-  });
+it.each(styles)('is the same in a file without some rows, in the style %j', async (style) => {
+  const bytes = await encode(style);
+  const path = join(folder, 'file.csv');
+  await writeFile(path, bytes);
+  for (const first of [0, 1]) {
+    const isDropped = (row: number) => row >= first && row < 3;
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of csv.without(path, isDropped, null, style).bytes) chunks.push(chunk);
+    const left = Buffer.concat(chunks);
+    expect(left.subarray(0, 3).equals(byteOrderMark)).toBe(style.csvBom === true);
+    expect(await readTexts(left, style)).toEqual(texts.filter((_, row) => !isDropped(row)));
+  }
+});
 
-  it('of a file without a header is read only if its columns are known', async () => {
-    const style = { csvHeader: false };
-    await expect(readTexts(await encode(style), style, null)).rejects.toThrow('not known');
-  });
+it('of a file without a header is read only if its columns are known', async () => {
+  const style = { csvHeader: false };
+  await expect(readTexts(await encode(style), style, null)).rejects.toThrow('not known');
 });

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
 import type { EncoderDefinition } from '../../../src/rows/encoders/encoder.ts';
@@ -84,51 +84,49 @@ const cases = [jsonLines, csv, parquet].flatMap((definition) =>
   })),
 );
 
-describe('files with a maximum of bytes', () => {
-  it.each(cases)('$format $compression: are within a tenth of the limit', async (chosen) => {
-    const { definition, compression } = chosen;
-    const { files, rows: counts } = await split(
-      definition,
-      compression,
-      rowBlocks(columns, rows, 1000),
-      mebibyte,
-    );
-    expect(files.length).toBeGreaterThan(2);
-    for (const file of files.slice(0, -1)) {
-      expect(file.length).toBeLessThanOrEqual(mebibyte);
-      expect(file.length).toBeGreaterThanOrEqual(0.9 * mebibyte);
-    }
-    expect(files.at(-1)?.length).toBeLessThanOrEqual(mebibyte);
-    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(rows.length);
-  });
+it.each(cases)('$format $compression: are within a tenth of the limit', async (chosen) => {
+  const { definition, compression } = chosen;
+  const { files, rows: counts } = await split(
+    definition,
+    compression,
+    rowBlocks(columns, rows, 1000),
+    mebibyte,
+  );
+  expect(files.length).toBeGreaterThan(2);
+  for (const file of files.slice(0, -1)) {
+    expect(file.length).toBeLessThanOrEqual(mebibyte);
+    expect(file.length).toBeGreaterThanOrEqual(0.9 * mebibyte);
+  }
+  expect(files.at(-1)?.length).toBeLessThanOrEqual(mebibyte);
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(rows.length);
+});
 
-  it.each(cases)('$format $compression: are the same however the rows come', async (chosen) => {
-    const { definition, compression } = chosen;
-    const few = rows.slice(6_000, 12_000);
-    const whole = await split(definition, compression, rowBlocks(columns, few, 6_000), mebibyte);
-    const cut = await split(definition, compression, rowBlocks(columns, few, 77), mebibyte);
-    expect(whole.files.length).toBeGreaterThan(1);
-    expect(cut.rows).toEqual(whole.rows);
-    expect(cut.files.every((file, at) => file.equals(whole.files[at] as Buffer))).toBe(true);
-  });
+it.each(cases)('$format $compression: are the same however the rows come', async (chosen) => {
+  const { definition, compression } = chosen;
+  const few = rows.slice(6_000, 12_000);
+  const whole = await split(definition, compression, rowBlocks(columns, few, 6_000), mebibyte);
+  const cut = await split(definition, compression, rowBlocks(columns, few, 77), mebibyte);
+  expect(whole.files.length).toBeGreaterThan(1);
+  expect(cut.rows).toEqual(whole.rows);
+  expect(cut.files.every((file, at) => file.equals(whole.files[at] as Buffer))).toBe(true);
+});
 
-  it('count each rejected row in one file, the same however the rows come', async () => {
-    const some = rows.slice(7_000, 12_000);
-    const mixed = some.map((row, at): TestRow => (at % 3 !== 0 ? [0n, 'infinity', 'x', 'y'] : row));
-    const made: Made[] = [];
-    for (const size of [5_000, 64, 1]) {
-      made.push(await split(parquet, null, rowBlocks(columns, mixed, size), mebibyte / 8));
-    }
-    expect(made[0]?.rows.length).toBeGreaterThan(1);
-    expect(made[0]?.rejected.reduce((sum, count) => sum + count, 0)).toBe(3333);
-    for (const other of made) {
-      expect([other.rows, other.rejected]).toEqual([made[0]?.rows, made[0]?.rejected]);
-    }
-  });
+it('count each rejected row in one file, the same however the rows come', async () => {
+  const some = rows.slice(7_000, 12_000);
+  const mixed = some.map((row, at): TestRow => (at % 3 !== 0 ? [0n, 'infinity', 'x', 'y'] : row));
+  const made: Made[] = [];
+  for (const size of [5_000, 64, 1]) {
+    made.push(await split(parquet, null, rowBlocks(columns, mixed, size), mebibyte / 8));
+  }
+  expect(made[0]?.rows.length).toBeGreaterThan(1);
+  expect(made[0]?.rejected.reduce((sum, count) => sum + count, 0)).toBe(3333);
+  for (const other of made) {
+    expect([other.rows, other.rejected]).toEqual([made[0]?.rows, made[0]?.rejected]);
+  }
+});
 
-  it.each([jsonLines, csv, parquet])('take a row that is larger: %s', async (definition) => {
-    const large = [0, 1, 2, 3].map((id): TestRow => [BigInt(id), 0n, 'x', 'y'.repeat(mebibyte)]);
-    const made = await split(definition, null, rowBlocks(columns, large, 2), mebibyte);
-    expect(made.rows).toEqual([1, 1, 1, 1]);
-  });
+it.each([jsonLines, csv, parquet])('take a row that is larger: %s', async (definition) => {
+  const large = [0, 1, 2, 3].map((id): TestRow => [BigInt(id), 0n, 'x', 'y'.repeat(mebibyte)]);
+  const made = await split(definition, null, rowBlocks(columns, large, 2), mebibyte);
+  expect(made.rows).toEqual([1, 1, 1, 1]);
 });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { ColumnMetrics } from '../../../src/foundation/domain/column-metrics.ts';
 import type { Column, ColumnType } from '../../../src/foundation/domain/row-block.ts';
 import { defaultSizes, openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
@@ -140,91 +140,89 @@ function expectCounts({ values: count, nulls }: ColumnMetrics, values: readonly 
   });
 }
 
-describe('the metrics of a column', () => {
-  it.each(Object.entries(kinds))('enclose every %s', async (_, { column, value, read, known }) => {
-    const row = fc.option(value, { nil: null, freq: 4 });
-    await fc.assert(
-      fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (values) => {
-        const { metrics } = await encode(column, values);
-        expectCounts(metrics, values);
-        const [lower, upper] = [bufferOf(metrics.lower), bufferOf(metrics.upper)];
-        const present = values.filter((each) => each !== null).map(known ?? ((each) => each));
-        if (present.length === 0) {
-          expect([lower, upper]).toEqual([null, null]);
-          return;
-        }
-        if (lower === null || upper === null) throw new Error('a bound is missing');
-        for (const each of present) {
-          expect((read(lower) as number) <= (each as number), 'lower').toBe(true);
-          expect((read(upper) as number) >= (each as number), 'upper').toBe(true);
-        }
-        // They are the least and the greatest themselves.
-        expect(present.some((each) => each === read(lower) || Number(each) === 0)).toBe(true);
-        expect(present.some((each) => each === read(upper) || Number(each) === 0)).toBe(true);
-      }),
-      { numRuns: 60 },
-    );
-  });
+it.each(Object.entries(kinds))('enclose every %s', async (_, { column, value, read, known }) => {
+  const row = fc.option(value, { nil: null, freq: 4 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (values) => {
+      const { metrics } = await encode(column, values);
+      expectCounts(metrics, values);
+      const [lower, upper] = [bufferOf(metrics.lower), bufferOf(metrics.upper)];
+      const present = values.filter((each) => each !== null).map(known ?? ((each) => each));
+      if (present.length === 0) {
+        expect([lower, upper]).toEqual([null, null]);
+        return;
+      }
+      if (lower === null || upper === null) throw new Error('a bound is missing');
+      for (const each of present) {
+        expect((read(lower) as number) <= (each as number), 'lower').toBe(true);
+        expect((read(upper) as number) >= (each as number), 'upper').toBe(true);
+      }
+      // They are the least and the greatest themselves.
+      expect(present.some((each) => each === read(lower) || Number(each) === 0)).toBe(true);
+      expect(present.some((each) => each === read(upper) || Number(each) === 0)).toBe(true);
+    }),
+    { numRuns: 60 },
+  );
+});
 
-  it('enclose every text by 16 characters, which are whole', async () => {
-    const row = fc.option(text, { nil: null, freq: 4 });
-    await fc.assert(
-      fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (values) => {
-        const { metrics } = await encode(plain('text'), values);
-        expectCounts(metrics, values);
-        const [lower, upper] = [bufferOf(metrics.lower), bufferOf(metrics.upper)];
-        for (const bound of [lower, upper]) {
-          if (bound === null) continue;
-          expect(Buffer.from(bound.toString())).toEqual(bound);
-          expect(Array.from(bound.toString()).length).toBeLessThanOrEqual(16);
-        }
-        for (const value of values) {
-          if (value === null) continue;
-          const bytes = Buffer.from(String(value));
-          if (lower === null) throw new Error('the lower bound is missing');
-          expect(Buffer.compare(lower, bytes)).toBeLessThanOrEqual(0);
-          // Only the last of all characters has nothing above it.
-          if (upper === null) expect(values.join()).toContain('\u{10ffff}');
-          else expect(Buffer.compare(upper, bytes)).toBeGreaterThanOrEqual(0);
-        }
-      }),
-      { numRuns: 300 },
-    );
-  });
+it('enclose every text by 16 characters, which are whole', async () => {
+  const row = fc.option(text, { nil: null, freq: 4 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (values) => {
+      const { metrics } = await encode(plain('text'), values);
+      expectCounts(metrics, values);
+      const [lower, upper] = [bufferOf(metrics.lower), bufferOf(metrics.upper)];
+      for (const bound of [lower, upper]) {
+        if (bound === null) continue;
+        expect(Buffer.from(bound.toString())).toEqual(bound);
+        expect(Array.from(bound.toString()).length).toBeLessThanOrEqual(16);
+      }
+      for (const value of values) {
+        if (value === null) continue;
+        const bytes = Buffer.from(String(value));
+        if (lower === null) throw new Error('the lower bound is missing');
+        expect(Buffer.compare(lower, bytes)).toBeLessThanOrEqual(0);
+        // Only the last of all characters has nothing above it.
+        if (upper === null) expect(values.join()).toContain('\u{10ffff}');
+        else expect(Buffer.compare(upper, bytes)).toBeGreaterThanOrEqual(0);
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
 
-  it('enclose bytes by 16 of them', async () => {
-    const long = Buffer.alloc(20, 0xff);
-    expect((await encode(plain('bytea'), [long])).metrics).toMatchObject({
-      lower: long.subarray(0, 16),
-      upper: null,
-    });
-    const { lower, upper } = (await encode(plain('bytea'), [Buffer.of(1, ...long), Buffer.of(3)]))
-      .metrics;
-    expect([lower, upper].map((bound) => Buffer.from(bound ?? []))).toEqual([
-      Buffer.of(1, ...long).subarray(0, 16),
-      Buffer.of(3),
-    ]);
+it('enclose bytes by 16 of them', async () => {
+  const long = Buffer.alloc(20, 0xff);
+  expect((await encode(plain('bytea'), [long])).metrics).toMatchObject({
+    lower: long.subarray(0, 16),
+    upper: null,
   });
+  const { lower, upper } = (await encode(plain('bytea'), [Buffer.of(1, ...long), Buffer.of(3)]))
+    .metrics;
+  expect([lower, upper].map((bound) => Buffer.from(bound ?? []))).toEqual([
+    Buffer.of(1, ...long).subarray(0, 16),
+    Buffer.of(3),
+  ]);
+});
 
-  it('are those of the file', async () => {
-    const values = ['b', null, 'a', 'c', 'd', null];
-    const { file, metrics } = await encode(plain('text'), values);
-    const chunks = readMetadata(file).row_groups.flatMap(({ columns }) => columns);
-    expect(chunks).toHaveLength(2);
-    const bytes = chunks.map(({ meta_data: of }) => Number(of?.total_compressed_size));
-    expect(metrics.bytes).toBe((bytes[0] ?? 0) + (bytes[1] ?? 0));
-    expect([metrics.lower, metrics.upper].map(String)).toEqual(['a', 'd'].map(String));
-  });
+it('are those of the file', async () => {
+  const values = ['b', null, 'a', 'c', 'd', null];
+  const { file, metrics } = await encode(plain('text'), values);
+  const chunks = readMetadata(file).row_groups.flatMap(({ columns }) => columns);
+  expect(chunks).toHaveLength(2);
+  const bytes = chunks.map(({ meta_data: of }) => Number(of?.total_compressed_size));
+  expect(metrics.bytes).toBe((bytes[0] ?? 0) + (bytes[1] ?? 0));
+  expect([metrics.lower, metrics.upper].map(String)).toEqual(['a', 'd'].map(String));
+});
 
-  it('say nothing of what has no order that all readers share', async () => {
-    const nan = await encode(plain('float8'), [1, Number.NaN, 2]);
-    expect(nan.metrics).toMatchObject({ values: 3, nulls: 0, lower: null, upper: null });
-    // A NaN in one of two row groups.
-    const later = await encode(plain('float8'), [1, 2, 3, Number.NaN]);
-    expect(later.metrics).toMatchObject({ lower: null, upper: null });
-    const json = await encode(plain('jsonb'), ['{"a": 1}']);
-    expect(json.metrics).toMatchObject({ lower: null, upper: null });
-    const zeros = await encode(plain('float8'), [0, -0]);
-    expect(Object.is(Buffer.from(zeros.metrics.lower ?? []).readDoubleLE(), -0)).toBe(true);
-  });
+it('say nothing of what has no order that all readers share', async () => {
+  const nan = await encode(plain('float8'), [1, Number.NaN, 2]);
+  expect(nan.metrics).toMatchObject({ values: 3, nulls: 0, lower: null, upper: null });
+  // A NaN in one of two row groups.
+  const later = await encode(plain('float8'), [1, 2, 3, Number.NaN]);
+  expect(later.metrics).toMatchObject({ lower: null, upper: null });
+  const json = await encode(plain('jsonb'), ['{"a": 1}']);
+  expect(json.metrics).toMatchObject({ lower: null, upper: null });
+  const zeros = await encode(plain('float8'), [0, -0]);
+  expect(Object.is(Buffer.from(zeros.metrics.lower ?? []).readDoubleLE(), -0)).toBe(true);
 });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import {
   bitWidthOf,
   encodeHybrid,
@@ -44,29 +44,27 @@ const runs = fc.array(
   },
 );
 
-describe('the hybrid of runs and packed bits', () => {
-  it('gives the values back and stays within its bound', () => {
-    fc.assert(
-      fc.property(runs, fc.integer({ min: 1, max: 15 }), (list, bitWidth) => {
-        const mask = 2 ** bitWidth - 1;
-        const values = Uint16Array.from(
-          list.flatMap(({ length, value }) => new Array<number>(length).fill(value & mask)),
-        );
-        const target = new Uint8Array(maxHybridBytes(values.length, bitWidth) + 3);
-        const end = encodeHybrid(target, 3, values, values.length, bitWidth);
-        expect(end).toBeLessThanOrEqual(target.length);
-        expect(decodeHybrid(target.subarray(3, end), values.length, bitWidth)).toEqual([...values]);
-      }),
-      { numRuns: 300 },
-    );
-  });
+it('gives the values back and stays within its bound', () => {
+  fc.assert(
+    fc.property(runs, fc.integer({ min: 1, max: 15 }), (list, bitWidth) => {
+      const mask = 2 ** bitWidth - 1;
+      const values = Uint16Array.from(
+        list.flatMap(({ length, value }) => new Array<number>(length).fill(value & mask)),
+      );
+      const target = new Uint8Array(maxHybridBytes(values.length, bitWidth) + 3);
+      const end = encodeHybrid(target, 3, values, values.length, bitWidth);
+      expect(end).toBeLessThanOrEqual(target.length);
+      expect(decodeHybrid(target.subarray(3, end), values.length, bitWidth)).toEqual([...values]);
+    }),
+    { numRuns: 300 },
+  );
+});
 
-  it('takes four bytes for 20,000 levels that are all the same', () => {
-    const target = new Uint8Array(16);
-    expect(encodeHybrid(target, 0, new Uint8Array(20_000).fill(1), 20_000, 1)).toBe(4);
-  });
+it('takes four bytes for 20,000 levels that are all the same', () => {
+  const target = new Uint8Array(16);
+  expect(encodeHybrid(target, 0, new Uint8Array(20_000).fill(1), 20_000, 1)).toBe(4);
+});
 
-  it('knows the bits that a number needs', () => {
-    expect([0, 1, 2, 3, 4, 255, 256, 32_767].map(bitWidthOf)).toEqual([0, 1, 2, 2, 3, 8, 9, 15]);
-  });
+it('knows the bits that a number needs', () => {
+  expect([0, 1, 2, 3, 4, 255, 256, 32_767].map(bitWidthOf)).toEqual([0, 1, 2, 2, 3, 8, 9, 15]);
 });
