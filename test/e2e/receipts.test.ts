@@ -205,6 +205,16 @@ async function stateNow(id: string): Promise<Reconciliation> {
   return body.reconciliation as Reconciliation;
 }
 
+async function untilPut(id: string): Promise<void> {
+  const isPut = async () => {
+    // The next try is now.
+    await installation.sql`update batch_exports set statement_after = now() where id = ${id}`;
+    const { number, put_number } = await headOf(id);
+    return put_number === number;
+  };
+  await until(isPut, { timeoutMs: 120_000, everyMs: 500 });
+}
+
 atNight(
   'a list that never ends keeps no statement back, and a store that never answers no other tenant',
   async () => {
@@ -229,16 +239,33 @@ atNight(
     expect(await isThere(slow, 2)).toBe(false);
     await until(async () => (await headOf(slow)).put_fault !== null, { timeoutMs: 120_000 });
     await installation.s3.faults.clear();
-    await until(
-      async () => {
-        // The next try is now.
-        await installation.sql`update batch_exports set statement_after = now() where id = ${slow}`;
-        const { number, put_number } = await headOf(slow);
-        return put_number === number;
-      },
-      { timeoutMs: 120_000, everyMs: 500 },
-    );
+    await untilPut(slow);
     await expectRight(installation, slow);
   },
   600_000,
+);
+
+atNight(
+  'a store that refuses a free number with 412 gets its statement, and one who asks on gets ten an hour',
+  async () => {
+    const id = await deliver();
+    await installation.s3.faults.add({
+      match: { operation: 'PutObject', key: keyOf(id, 1) },
+      ...{ times: 5, effect: { status: 412, code: 'PreconditionFailed' } },
+    });
+    await stateNow(id);
+    await untilPut(id);
+    const nothing = { missing: [], changed: [], stray: [] };
+    expect(await stateNow(id)).toMatchObject({ state: 'listed', ...nothing });
+    await untilPut(id);
+    await expectRight(installation, id);
+    const { client } = installation;
+    let answer = await client.post(`${statementsOf(id)}/`);
+    for (let asked = 1; asked <= 10 && answer.status === 201; asked += 1) {
+      answer = await client.post(`${statementsOf(id)}/`);
+    }
+    expect(answer.status).toBe(429);
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(3_000);
+  },
+  400_000,
 );

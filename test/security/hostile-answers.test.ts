@@ -232,6 +232,17 @@ describe('a list without an end', () => {
     expect(store.requests).toHaveLength(5);
   });
 
+  it('of parts is asked for three times when an upload is given up', async () => {
+    const { store, destination } = await open((request, response) => {
+      if (request.method === 'DELETE') return void response.writeHead(204).end();
+      const next = '<NextPartNumberMarker>1</NextPartNumberMarker>';
+      const part = '<Part><PartNumber>1</PartNumber><ETag>"t"</ETag><Size>1</Size></Part>';
+      sendXml(response, 'ListPartsResult', `<IsTruncated>true</IsTruncated>${next}${part}`);
+    });
+    await destination.abortUpload(upload);
+    expect(store.requests.filter((request) => request.startsWith('GET'))).toHaveLength(3);
+  });
+
   it('of objects ends if a token comes again', async () => {
     const answer = paged(
       (page) => `<NextContinuationToken>${page % 3}</NextContinuationToken>`,
