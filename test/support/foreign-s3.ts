@@ -46,7 +46,6 @@ export async function openForeignS3(store: ForeignS3, bucket: string): Promise<S
   await emptyBucket(client, bucket);
   return {
     endpoint: store.endpoint,
-    pid: 0,
     faults: { add: unknown, clear: async () => {} },
     requests: unknown,
     objects: (name) => listObjects(client, name),
@@ -101,7 +100,7 @@ async function listObjects(
       encryption: head.ServerSideEncryption ?? '',
       kmsKeyId: head.SSEKMSKeyId,
       parts: head.PartsCount,
-      checksum: undefined,
+      crc32: undefined,
       modifiedAt: head.LastModified?.getTime() ?? 0,
     });
   }

@@ -14,7 +14,7 @@ declare module 'vitest' {
     postgres: readonly TestPostgres[];
     redis: RedisWays;
     /** The program of the S3 server; not provided to files without this setup. */
-    s3Server: string | undefined;
+    s3Server: string;
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Context } from './context.ts';
 import { S3Error } from './errors.ts';
-import type { Encryption, ObjectAttributes, StoredObject } from './storage.ts';
+import type { Encryption, ObjectAttributes } from './storage.ts';
 
 const kept = [
   'content-type',
@@ -64,13 +64,6 @@ export function encryptionHeaders({ algorithm, kmsKeyId }: Encryption): Record<s
     'x-amz-server-side-encryption': algorithm,
     ...(kmsKeyId === undefined ? {} : { 'x-amz-server-side-encryption-aws-kms-key-id': kmsKeyId }),
   };
-}
-
-/** `x-amz-checksum-*` of an object, for answers. */
-export function checksumHeaders(object: StoredObject): Record<string, string> {
-  if (!object.checksum) return {};
-  const { name, value, type } = object.checksum;
-  return { [`x-amz-checksum-${name}`]: value, 'x-amz-checksum-type': type };
 }
 
 /** An ETag is the MD5 of the content only if KMS does not encrypt it: a client must not count on it. */

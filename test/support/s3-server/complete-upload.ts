@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { encryptionHeaders, etagOf } from './attributes.ts';
-import { type ChecksumName, checksumNames, digestOf } from './checksums.ts';
+import { crc32Of } from './checksums.ts';
 import { beginConditionalWrite } from './conditions.ts';
 import {
   type Context,
@@ -18,7 +18,7 @@ import { childText, element, parseXml, resultDocument } from './xml.ts';
 interface ListedPart {
   partNumber: number;
   etag: string;
-  checksums: Map<ChecksumName, string>;
+  crc32: string | undefined;
 }
 
 const unquoted = (etag: string): string => etag.replaceAll('"', '');
@@ -33,33 +33,26 @@ function readPartList(text: string, maxParts: number): ListedPart[] {
     const partNumber = childText(part, 'PartNumber') ?? '';
     const etag = childText(part, 'ETag');
     if (!/^\d+$/.test(partNumber) || !etag) throw new S3Error('MalformedXML');
-    const checksums = new Map<ChecksumName, string>();
-    for (const name of checksumNames) {
-      const value = childText(part, `Checksum${name.toUpperCase()}`);
-      if (value !== undefined) checksums.set(name, value);
-    }
-    return { partNumber: Number(partNumber), etag: unquoted(etag), checksums };
+    const crc32 = childText(part, 'ChecksumCRC32');
+    return { partNumber: Number(partNumber), etag: unquoted(etag), crc32 };
   });
 }
 
 /** A store that reads no checksums may not recognise a part that names one. */
 function keepKnownParts({ quirks }: Context, listed: ListedPart[]): ListedPart[] {
   if (quirks.checksums !== 'drop-parts') return listed;
-  const known = listed.filter(({ checksums }) => checksums.size === 0);
+  const known = listed.filter(({ crc32 }) => crc32 === undefined);
   if (known.length === 0) throw new S3Error('InvalidRequest', { message: 'There are no parts.' });
   return known;
 }
 
-function checkPartChecksums(upload: StoredUpload, listed: ListedPart, part: StoredPart): boolean {
-  const { checksumName } = upload;
-  if (checksumName && !listed.checksums.has(checksumName)) {
+function checkCrc32(upload: StoredUpload, listed: ListedPart, part: StoredPart): boolean {
+  if (upload.hasCrc32 && listed.crc32 === undefined) {
     throw new S3Error('InvalidRequest', {
-      message: `The upload was created using a ${checksumName} checksum. The complete request must include the checksum for each part. It was missing for part ${listed.partNumber} in the request.`,
+      message: `The upload was created using a crc32 checksum. The complete request must include the checksum for each part. It was missing for part ${listed.partNumber} in the request.`,
     });
   }
-  return [...listed.checksums].every(
-    ([name, value]) => part.checksum?.name === name && part.checksum.value === value,
-  );
+  return listed.crc32 === undefined || listed.crc32 === part.crc32;
 }
 
 /** The stored parts that the list names, all rules checked. */
@@ -72,7 +65,7 @@ function pickParts(context: Context, upload: StoredUpload, listed: ListedPart[])
   });
   const parts = listed.map((entry) => {
     const part = upload.parts.get(entry.partNumber);
-    if (!part || unquoted(part.etag) !== entry.etag || !checkPartChecksums(upload, entry, part)) {
+    if (!part || unquoted(part.etag) !== entry.etag || !checkCrc32(upload, entry, part)) {
       throw new S3Error('InvalidPart', {
         details: { ...details, PartNumber: String(entry.partNumber), ETag: entry.etag },
       });
@@ -101,35 +94,10 @@ function pickParts(context: Context, upload: StoredUpload, listed: ListedPart[])
   return parts;
 }
 
-function wholeChecksum(
-  { checksumName: name }: StoredUpload,
-  parts: readonly StoredPart[],
-): StoredObject['checksum'] {
-  if (!name) return undefined;
-  const digests = parts.map((part) => Buffer.from(part.checksum?.value ?? '', 'base64'));
-  return { name, type: 'COMPOSITE', value: `${digestOf(name, digests)}-${parts.length}` };
-}
-
-/** What the request says about the whole: x-amz-checksum-* and x-amz-mp-object-size. */
-function checkWhole({ request }: Context, object: StoredObject): void {
-  const size = request.headers['x-amz-mp-object-size'];
-  if (size !== undefined && Number(size) !== object.bytes) {
-    throw new S3Error('InvalidRequest', {
-      message: `The provided 'x-amz-mp-object-size' header does not match what was computed.`,
-    });
-  }
-  for (const name of checksumNames) {
-    const given = request.headers[`x-amz-checksum-${name}`];
-    if (given === undefined) continue;
-    const { checksum } = object;
-    const computed = checksum?.name === name ? checksum.value : undefined;
-    // A composite checksum may be given without its number of parts.
-    if (given !== computed && given !== computed?.replace(/-\d+$/, '')) {
-      throw new S3Error('BadDigest', {
-        message: `The ${name.toUpperCase()} you specified did not match the calculated checksum.`,
-      });
-    }
-  }
+function wholeCrc32({ hasCrc32 }: StoredUpload, parts: readonly StoredPart[]): string | undefined {
+  if (!hasCrc32) return undefined;
+  const digests = parts.map((part) => Buffer.from(part.crc32 ?? '', 'base64'));
+  return `${crc32Of(digests)}-${parts.length}`;
 }
 
 function answer(
@@ -138,7 +106,6 @@ function answer(
   object: StoredObject,
   turn: 'first' | 'again',
 ): S3Response {
-  const checksum = object.checksum;
   const shown =
     context.quirks.completionTag === 'empty' && (turn === 'first' ? '' : unquoted(object.etag));
   return {
@@ -149,12 +116,9 @@ function answer(
       element('Bucket', bucket.name),
       element('Key', object.key),
       element('ETag', shown === false ? object.etag : shown),
-      ...(checksum
-        ? [
-            element(`Checksum${checksum.name.toUpperCase()}`, checksum.value),
-            element('ChecksumType', checksum.type),
-          ]
-        : []),
+      ...(object.crc32 === undefined
+        ? []
+        : [element('ChecksumCRC32', object.crc32), element('ChecksumType', 'COMPOSITE')]),
     ]),
   };
 }
@@ -188,12 +152,11 @@ export const completeMultipartUpload: Handler = async (context) => {
     etag: etagOf(md5.digest(), upload.encryption, `-${parts.length}`),
     bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
     chunks: parts.flatMap((part) => part.chunks),
-    checksum: wholeChecksum(upload, parts),
+    crc32: wholeCrc32(upload, parts),
     parts: parts.length,
     uploadId: upload.uploadId,
     modifiedAt: context.now(),
   };
-  checkWhole(context, object);
   checkCondition();
   bucket.objects.set(key, object);
   context.recorder.wrote(bucket, object, 'complete');

@@ -40,7 +40,6 @@ async function readJson<T>(message: IncomingMessage): Promise<T> {
  */
 export async function startControl(
   server: S3Server,
-  port = 0,
 ): Promise<{ port: number; close(): Promise<void> }> {
   const answer = async (message: IncomingMessage): Promise<unknown> => {
     const url = new URL(message.url ?? '/', 'http://control');
@@ -89,7 +88,7 @@ export async function startControl(
       response.end(String(error));
     }
   });
-  http.listen(port, '127.0.0.1');
+  http.listen(0, '127.0.0.1');
   await once(http, 'listening');
   return {
     port: (http.address() as AddressInfo).port,

@@ -104,10 +104,10 @@ class Rule implements ActiveFault {
 }
 
 /** The plan. For the server it finds the fault of a request: the first rule that matches. */
-export function createFaultPlan(
-  seed: number,
-): FaultPlan & { effectOn(request: S3Request): FaultEffect | null } {
-  const random = randomOf(seed, 'store').next;
+export function createFaultPlan(): FaultPlan & {
+  effectOn(request: S3Request): FaultEffect | null;
+} {
+  const random = randomOf(1, 'store').next;
   const rules = new Set<Rule>();
   return {
     add(fault) {

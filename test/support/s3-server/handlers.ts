@@ -3,7 +3,7 @@ import type { Handler } from './context.ts';
 import { S3Error } from './errors.ts';
 import { listMultipartUploads, listObjects } from './listing.ts';
 import { abortMultipartUpload, createMultipartUpload, listParts, uploadPart } from './multipart.ts';
-import { deleteObject, deleteObjects, getObject, putObject, headBucket } from './objects.ts';
+import { deleteObject, getObject, putObject, headBucket } from './objects.ts';
 import type { OperationName } from './operations.ts';
 
 export const handlers: Record<OperationName, Handler> = {
@@ -11,7 +11,6 @@ export const handlers: Record<OperationName, Handler> = {
   CompleteMultipartUpload: completeMultipartUpload,
   CreateMultipartUpload: createMultipartUpload,
   DeleteObject: deleteObject,
-  DeleteObjects: deleteObjects,
   GetObject: getObject,
   HeadBucket: headBucket,
   HeadObject: getObject,

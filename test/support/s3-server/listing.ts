@@ -88,12 +88,6 @@ export const listObjects: Handler = (context) => {
           element('ETag', object.etag),
           element('Size', object.bytes),
           element('StorageClass', object.headers['x-amz-storage-class'] ?? 'STANDARD'),
-          ...(object.checksum
-            ? [
-                element('ChecksumAlgorithm', object.checksum.name.toUpperCase()),
-                element('ChecksumType', object.checksum.type),
-              ]
-            : []),
         ]),
       ),
     ]),

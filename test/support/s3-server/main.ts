@@ -8,15 +8,12 @@ import { startS3Server } from './server.ts';
  */
 const { values } = parseArgs({
   options: {
-    port: { type: 'string', default: '0' },
-    'control-port': { type: 'string', default: '0' },
     bucket: { type: 'string', multiple: true, default: [] },
     region: { type: 'string', default: 'us-east-1' },
     'access-key-id': { type: 'string' },
     'secret-access-key': { type: 'string' },
     'min-part-bytes': { type: 'string' },
     'max-parts': { type: 'string' },
-    seed: { type: 'string', default: '1' },
     quirks: { type: 'string', default: '{}' },
   },
 });
@@ -31,13 +28,11 @@ const server = await startS3Server({
   buckets: values.bucket,
   credentials: { accessKeyId, secretAccessKey },
   region: values.region,
-  port: Number(values.port),
-  seed: Number(values.seed),
   quirks: JSON.parse(values.quirks),
   ...(minPartBytes === undefined ? {} : { minPartBytes: Number(minPartBytes) }),
   ...(maxParts === undefined ? {} : { maxParts: Number(maxParts) }),
 });
-const control = await startControl(server, Number(values['control-port']));
+const control = await startControl(server);
 
 const stop = async (): Promise<void> => {
   await Promise.all([server.close(), control.close()]);

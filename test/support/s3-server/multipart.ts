@@ -1,5 +1,4 @@
 import { encryptionHeaders, etagOf, readAttributes } from './attributes.ts';
-import { type ChecksumName, isChecksumName } from './checksums.ts';
 import { type Context, type Handler, isoTime, requireBucket, requireKey } from './context.ts';
 import { S3Error, type S3ErrorCode } from './errors.ts';
 import { wholeNumber } from './objects.ts';
@@ -46,11 +45,10 @@ function takeLatePart(
   recorder.wrote(bucket, object, 'complete');
 }
 
-/** Of the parts: that of the whole is composite. */
-function readChecksumName({ request, quirks }: Context): ChecksumName | undefined {
+function readsCrc32({ request, quirks }: Context): boolean {
   const name = request.headers['x-amz-checksum-algorithm']?.toLowerCase();
-  if (quirks.checksums || name === undefined) return undefined;
-  if (isChecksumName(name)) return name;
+  if (quirks.checksums || name === undefined) return false;
+  if (name === 'crc32') return true;
   throw new S3Error('InvalidRequest', { message: 'Checksum algorithm provided is unsupported.' });
 }
 
@@ -59,7 +57,7 @@ export const createMultipartUpload: Handler = (context) => {
   const key = requireKey(context);
   const upload: StoredUpload = {
     ...readAttributes(context),
-    checksumName: readChecksumName(context),
+    hasCrc32: readsCrc32(context),
     uploadId: newUploadId(),
     key,
     initiatedAt: context.now(),
@@ -70,8 +68,10 @@ export const createMultipartUpload: Handler = (context) => {
     status: 200,
     headers: {
       ...encryptionHeaders(upload.encryption),
-      'x-amz-checksum-algorithm': upload.checksumName?.toUpperCase(),
-      'x-amz-checksum-type': upload.checksumName && 'COMPOSITE',
+      ...(upload.hasCrc32 && {
+        'x-amz-checksum-algorithm': 'CRC32',
+        'x-amz-checksum-type': 'COMPOSITE',
+      }),
     },
     body: resultDocument('InitiateMultipartUploadResult', [
       element('Bucket', bucket.name),
@@ -108,10 +108,10 @@ export const uploadPart: Handler = async (context) => {
   }
   // The upload may have been completed or aborted while the bytes came in.
   const upload = requireUpload(context, bucket, key);
-  const { checksumName } = upload;
-  if (checksumName && body.checksum?.name !== checksumName) {
+  if (upload.hasCrc32 && body.crc32 === undefined) {
     throw new S3Error('InvalidRequest', {
-      message: `Checksum Type mismatch occurred, expected checksum Type: ${checksumName}, actual checksum Type: ${body.checksum?.name ?? 'null'}`,
+      message:
+        'Checksum Type mismatch occurred, expected checksum Type: crc32, actual checksum Type: null',
     });
   }
   const etag = etagOf(body.md5, upload.encryption);
@@ -121,7 +121,7 @@ export const uploadPart: Handler = async (context) => {
     headers: {
       etag,
       ...encryptionHeaders(upload.encryption),
-      ...(body.checksum && { [`x-amz-checksum-${body.checksum.name}`]: body.checksum.value }),
+      'x-amz-checksum-crc32': body.crc32,
     },
   };
 };
@@ -162,11 +162,8 @@ export const listParts: Handler = (context) => {
       element('NextPartNumberMarker', page.at(-1)?.partNumber ?? 0),
       element('MaxParts', max),
       element('IsTruncated', page.length < after.length),
-      ...(upload.checksumName
-        ? [
-            element('ChecksumAlgorithm', upload.checksumName.toUpperCase()),
-            element('ChecksumType', 'COMPOSITE'),
-          ]
+      ...(upload.hasCrc32
+        ? [element('ChecksumAlgorithm', 'CRC32'), element('ChecksumType', 'COMPOSITE')]
         : []),
       ...page.map((part) =>
         element('Part', [
@@ -174,9 +171,7 @@ export const listParts: Handler = (context) => {
           element('LastModified', isoTime(part.modifiedAt)),
           element('ETag', part.etag),
           element('Size', part.bytes),
-          ...(part.checksum
-            ? [element(`Checksum${part.checksum.name.toUpperCase()}`, part.checksum.value)]
-            : []),
+          ...(part.crc32 === undefined ? [] : [element('ChecksumCRC32', part.crc32)]),
         ]),
       ),
     ]),

@@ -1,12 +1,10 @@
-import { checksumHeaders, encryptionHeaders, etagOf, readAttributes } from './attributes.ts';
-import { checksumNames } from './checksums.ts';
+import { encryptionHeaders, etagOf, readAttributes } from './attributes.ts';
 import { beginConditionalWrite, checkDeleteCondition, checkReadConditions } from './conditions.ts';
 import { type Context, type Handler, httpTime, requireBucket, requireKey } from './context.ts';
 import { S3Error } from './errors.ts';
 import { requireChecksum } from './quirks.ts';
 import { parameter, type S3Request } from './request.ts';
 import type { StoredObject } from './storage.ts';
-import { childText, element, parseXml, resultDocument } from './xml.ts';
 
 export const putObject: Handler = async (context) => {
   const { request } = context;
@@ -23,7 +21,7 @@ export const putObject: Handler = async (context) => {
     etag: etagOf(body.md5, attributes.encryption),
     bytes: body.bytes,
     chunks: body.chunks,
-    checksum: body.checksum && { ...body.checksum, type: 'FULL_OBJECT' },
+    crc32: body.crc32,
     parts: undefined,
     modifiedAt: context.now(),
   };
@@ -34,7 +32,7 @@ export const putObject: Handler = async (context) => {
     headers: {
       etag: object.etag,
       ...encryptionHeaders(object.encryption),
-      ...checksumHeaders(object),
+      'x-amz-checksum-crc32': object.crc32,
     },
   };
 };
@@ -93,7 +91,6 @@ export const getObject: Handler = (context) => {
       .filter(([name]) => name.startsWith('response-'))
       .map(([name, value]) => [name.slice('response-'.length), value]),
   );
-  const wantsChecksum = request.headers['x-amz-checksum-mode']?.toUpperCase() === 'ENABLED';
   return {
     status: range ? 206 : 200,
     headers: {
@@ -105,7 +102,6 @@ export const getObject: Handler = (context) => {
       'content-length': String(range ? range.end - range.start : object.bytes),
       'content-range': range ? `bytes ${range.start}-${range.end - 1}/${object.bytes}` : undefined,
       ...encryptionHeaders(object.encryption),
-      ...(wantsChecksum && !range ? checksumHeaders(object) : {}),
     },
     body: range ? slice(object.chunks, range) : object.chunks,
   };
@@ -118,39 +114,6 @@ export const deleteObject: Handler = (context) => {
   bucket.delete(key);
   context.recorder.deleted(bucket, key);
   return { status: 204 };
-};
-
-export const deleteObjects: Handler = async (context) => {
-  const { headers } = context.request;
-  const bucket = requireBucket(context);
-  const hasDigest =
-    headers['content-md5'] !== undefined ||
-    checksumNames.some((name) => headers[`x-amz-checksum-${name}`] !== undefined);
-  if (!hasDigest) {
-    throw new S3Error('InvalidRequest', {
-      message: 'Missing required header for this request: Content-MD5 OR x-amz-checksum-*',
-    });
-  }
-  const body = await context.readBody();
-  const root = parseXml(Buffer.concat(body.chunks).toString('utf8'));
-  const entries = root?.children.filter(({ name }) => name === 'Object') ?? [];
-  const keys = entries.map((entry) => childText(entry, 'Key'));
-  if (
-    root?.name !== 'Delete' ||
-    keys.length === 0 ||
-    keys.length > 1000 ||
-    keys.some((key) => !key)
-  ) {
-    throw new S3Error('MalformedXML');
-  }
-  const deleted = keys.filter((key) => key !== undefined);
-  for (const key of deleted) {
-    bucket.delete(key);
-    context.recorder.deleted(bucket, key);
-  }
-  const quiet = childText(root, 'Quiet') === 'true';
-  const answer = quiet ? [] : deleted.map((key) => element('Deleted', [element('Key', key)]));
-  return { status: 200, body: resultDocument('DeleteResult', answer) };
 };
 
 /** The value of a whole-number parameter within bounds; InvalidArgument outside of them. */

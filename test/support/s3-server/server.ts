@@ -22,16 +22,12 @@ export interface S3ServerOptions {
   credentials: S3Credentials | readonly S3Credentials[];
   /** Default us-east-1. */
   region?: string;
-  /** Default: any free port. */
-  port?: number;
   /** Default 5 MiB, as S3. */
   minPartBytes?: number;
   /** Default 10,000, as S3. */
   maxParts?: number;
   /** KMS keys that exist; default: any. */
   kmsKeys?: readonly string[];
-  /** Seed of the faults' chances; default 1. */
-  seed?: number;
   clock?: Clock;
   /** How it differs from S3. */
   quirks?: S3Quirks;
@@ -85,7 +81,7 @@ function createState(options: S3ServerOptions, requests: RequestLogEntry[]): Ser
   const { region = 'us-east-1', clock = systemClock, credentials } = options;
   const buckets = (options.buckets ?? []).map((entry) => {
     const { name, region: home } = typeof entry === 'string' ? { name: entry, region } : entry;
-    return new Bucket(name, home, clock.now());
+    return new Bucket(name, home);
   });
   let count = 0;
   return {
@@ -100,7 +96,7 @@ function createState(options: S3ServerOptions, requests: RequestLogEntry[]): Ser
     buckets: new Map(buckets.map((bucket) => [bucket.name, bucket])),
     quirks: options.quirks ?? {},
     recorder: createRecorder(() => clock.now()),
-    faults: createFaultPlan(options.seed ?? 1),
+    faults: createFaultPlan(),
     now: () => clock.now(),
     nextRequestId: () => {
       count += 1;
@@ -124,7 +120,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   server.on('request', (message, response) => serveRequest(state, message, response, false));
   // Answering by ourselves lets an error come before the body is sent, as S3 does it.
   server.on('checkContinue', (message, response) => serveRequest(state, message, response, true));
-  server.listen(options.port ?? 0, '127.0.0.1');
+  server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   state.endpoint = `http://127.0.0.1:${port}`;

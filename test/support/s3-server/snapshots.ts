@@ -13,7 +13,7 @@ export interface ObjectSnapshot {
   kmsKeyId: string | undefined;
   /** Parts it was uploaded in; undefined for a plain PUT. */
   parts: number | undefined;
-  checksum: { name: string; value: string; type: string } | undefined;
+  crc32: string | undefined;
   modifiedAt: number;
   body(): Buffer;
 }
@@ -42,7 +42,7 @@ export function snapshotObjects(bucket: Bucket): ObjectSnapshot[] {
       encryption: object.encryption.algorithm,
       kmsKeyId: object.encryption.kmsKeyId,
       parts: object.parts,
-      checksum: object.checksum,
+      crc32: object.crc32,
       modifiedAt: object.modifiedAt,
       body: () => Buffer.concat(object.chunks),
     }));

@@ -1,12 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { inject } from 'vitest';
 import type { S3Credentials } from './authentication.ts';
-import { compileS3Server } from './compile.ts';
 import { faultToJson } from './control.ts';
 import type { RequestLogEntry } from './exchange.ts';
 import type { Fault } from './faults.ts';
@@ -18,18 +14,14 @@ export interface SpawnedS3ServerOptions {
   buckets: readonly string[];
   credentials: S3Credentials;
   region?: string;
-  /** Default: any free port. A fixed one lets a killed server come back, empty, at its address. */
-  port?: number;
   minPartBytes?: number;
   maxParts?: number;
-  seed?: number;
   quirks?: S3Quirks;
 }
 
 /** The same questions as to a server in this process, asked over the control port. */
 export interface SpawnedS3Server {
   readonly endpoint: string;
-  readonly pid: number;
   faults: { add(fault: Fault): Promise<void>; clear(): Promise<void> };
   requests(): Promise<RequestLogEntry[]>;
   objects(bucket: string): Promise<Omit<ObjectSnapshot, 'body'>[]>;
@@ -57,10 +49,8 @@ function argumentsOf(options: SpawnedS3ServerOptions): string[] {
     'access-key-id': options.credentials.accessKeyId,
     'secret-access-key': options.credentials.secretAccessKey,
     region: options.region,
-    port: options.port,
     'min-part-bytes': options.minPartBytes,
     'max-parts': options.maxParts,
-    seed: options.seed,
     quirks: options.quirks && JSON.stringify(options.quirks),
   };
   return [
@@ -71,18 +61,9 @@ function argumentsOf(options: SpawnedS3ServerOptions): string[] {
   ];
 }
 
-/** The one that the setup of the run compiled; without such a setup, one of its own. */
-async function findProgram(): Promise<{ readonly main: string; remove(): Promise<void> }> {
-  const prepared = inject('s3Server');
-  if (prepared !== undefined) return { main: prepared, remove: async () => {} };
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-s3-server-'));
-  const remove = () => rm(folder, { recursive: true, force: true });
-  return { main: await compileS3Server(folder), remove };
-}
-
 /** Starts the S3 server as a process of its own. */
 export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<SpawnedS3Server> {
-  const { main, remove } = await findProgram();
+  const main = inject('s3Server');
   const child = spawn(process.execPath, [main, ...argumentsOf(options)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -96,7 +77,6 @@ export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<Sp
   const query = (values: Record<string, string>): string => String(new URLSearchParams(values));
   return {
     endpoint,
-    pid: child.pid ?? 0,
     faults: {
       async add(fault) {
         await ask('/faults', { method: 'POST', body: JSON.stringify(faultToJson(fault)) });
@@ -124,7 +104,6 @@ export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<Sp
     async close() {
       child.kill('SIGTERM');
       await exited;
-      await remove();
     },
   };
 }

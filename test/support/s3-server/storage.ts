@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { Checksum } from './body.ts';
-import type { ChecksumName } from './checksums.ts';
 
 export interface Encryption {
   algorithm: string;
@@ -20,7 +18,8 @@ export interface StoredObject extends ObjectAttributes {
   etag: string;
   bytes: number;
   chunks: Buffer[];
-  checksum: (Checksum & { type: 'FULL_OBJECT' | 'COMPOSITE' }) | undefined;
+  /** Base64; of an object of parts it is that of their CRC32s, and their number. */
+  crc32: string | undefined;
   /** Number of parts; undefined for a plain PUT. */
   parts: number | undefined;
   /** Of the upload that made it; undefined for a plain PUT. */
@@ -36,7 +35,7 @@ export interface StoredPart {
   md5: Buffer;
   bytes: number;
   chunks: Buffer[];
-  checksum: Checksum | undefined;
+  crc32: string | undefined;
   modifiedAt: number;
 }
 
@@ -44,7 +43,8 @@ export interface StoredUpload extends ObjectAttributes {
   uploadId: string;
   key: string;
   initiatedAt: number;
-  checksumName: ChecksumName | undefined;
+  /** Whether each part has its CRC32. */
+  hasCrc32: boolean;
   parts: Map<number, StoredPart>;
 }
 
@@ -58,16 +58,14 @@ interface CompletedUpload {
 export class Bucket {
   readonly name: string;
   readonly region: string;
-  readonly createdAt: number;
   readonly objects = new Map<string, StoredObject>();
   readonly uploads = new Map<string, StoredUpload>();
   readonly completed = new Map<string, CompletedUpload>();
   readonly #deletions = new Map<string, number>();
 
-  constructor(name: string, region: string, createdAt: number) {
+  constructor(name: string, region: string) {
     this.name = name;
     this.region = region;
-    this.createdAt = createdAt;
   }
 
   /** How often the key was deleted: a conditional write that sees it change in flight conflicts. */
