@@ -84,10 +84,7 @@ export class Victim {
       );
       return rows[0] ?? null;
     };
-    const run = await until(find, {
-      timeoutMs: 300_000,
-      message: "the victim's run ends",
-    });
+    const run = await until(find, { timeoutMs: 300_000, message: "the victim's run ends" });
     if (run.status !== 'Completed' || run.rows !== rowsPerRun) {
       throw new Error(`run ${run.status} with ${run.rows} rows`);
     }

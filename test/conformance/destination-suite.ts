@@ -57,10 +57,7 @@ export function uploadOf({ upload }: Pick<FileWriter, 'upload'>): UploadRef {
   return upload;
 }
 
-export const options = (key: string): FileOptions => ({
-  key,
-  contentType: 'application/jsonl',
-});
+export const options = (key: string): FileOptions => ({ key, contentType: 'application/jsonl' });
 
 export async function readAll(destination: Destination, key: string): Promise<Buffer | null> {
   const found = await destination.readFile(key);

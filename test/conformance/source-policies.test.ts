@@ -104,10 +104,7 @@ test.each<[string, Partial<Model>, RegExp]>([
   ],
 ])('a function in %s is no way around a policy', async (_case, changes, words) => {
   const error = await faultOf(shop.read(changes));
-  expect(error).toMatchObject({
-    code: 'source.unsupported',
-    detail: expect.stringMatching(words),
-  });
+  expect(error).toMatchObject({ code: 'source.unsupported', detail: expect.stringMatching(words) });
   expect(error?.detail).toMatch(refusal);
   const source = shop.source(changes);
   expect(await faultOf(source.tryRow('rows', '1', true, never))).toMatchObject({

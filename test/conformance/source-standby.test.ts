@@ -128,10 +128,7 @@ test('that ends long reads of keys gets its late rows, each once', async () => {
   const url = new URL(pair.standbyUrl);
   url.username = shop.reader;
   url.password = 'reader';
-  const kept = shop.source(relation('kept'), {
-    connectionString: url.href,
-    primaryUrl: shop.url,
-  });
+  const kept = shop.source(relation('kept'), { connectionString: url.href, primaryUrl: shop.url });
   const keysOnly = caseRequest({ select: 'keys' });
   const ended = await kept.open(keysOnly, never);
   await whileVacuumed(

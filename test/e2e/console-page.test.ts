@@ -78,10 +78,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
   });
 
   test('shows what a backfill would do, does it, and every row is at the destination', async () => {
-    const writer = new Client({
-      connectionString: site.databaseUrl,
-      application_name: 'billing',
-    });
+    const writer = new Client({ connectionString: site.databaseUrl, application_name: 'billing' });
     await writer.connect();
     await writer.query('begin; select 1');
     const { inputValue } = createTimeFormat('en-GB', timezoneId);

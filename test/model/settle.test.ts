@@ -6,12 +6,7 @@ import { type Mutant, mutants } from './settle/protocol.ts';
 import { type Scenario, settleModel } from './settle/world.ts';
 import { casesOf } from '../support/nightly.ts';
 
-const base = {
-  mutant: null,
-  sessions: [2],
-  isStandby: false,
-  isBounded: false,
-};
+const base = { mutant: null, sessions: [2], isStandby: false, isBounded: false };
 
 const scenarios: Record<string, Scenario> = {
   'a message of two transactions': { ...base, sessions: [2] },

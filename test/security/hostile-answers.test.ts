@@ -42,10 +42,7 @@ async function drain(list: AsyncIterable<unknown> | Iterable<unknown>): Promise<
   for await (const _ of list);
 }
 
-const upload = {
-  key: 'a',
-  uploadId: '00000000-0000-0000-0000-000000000000.id',
-};
+const upload = { key: 'a', uploadId: '00000000-0000-0000-0000-000000000000.id' };
 const { journal } = recordingJournal();
 
 /** Each request whose answer is XML, and the name of its operation. */

@@ -105,10 +105,7 @@ describe('the queue board', () => {
   test('names the jobs of runs by customer, export and interval, with outcome, error and link', async () => {
     const [queue] = producer.queues.filter(({ name }) => name === 'sluice-small-runs');
     const side = { db: api.db, teamId: api.tenant.projectIds[0] };
-    const stored = await storeExport(api.db, {
-      ...(await exportOfThePast(side)),
-      name: 'Orders',
-    });
+    const stored = await storeExport(api.db, { ...(await exportOfThePast(side)), name: 'Orders' });
     const runs = await api.db.query<{ id: string }>(
       `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, error_code, latest_error)
        select $1, $2, case n when 1 then 'Completed' else 'Failed' end, day + n * interval '25 minutes', day + (n + 1) * interval '25 minutes', now(),

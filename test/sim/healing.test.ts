@@ -201,10 +201,7 @@ const properties: readonly Property[] = [
       expect(arrived(played, 0, [12, 13])).toBeLessThan(17);
     },
     mutants: {
-      'every attempt is at the oldest': {
-        text: /ready\.heal_failures % 2 = 1/g,
-        becomes: 'false',
-      },
+      'every attempt is at the oldest': { text: /ready\.heal_failures % 2 = 1/g, becomes: 'false' },
     },
   },
   {

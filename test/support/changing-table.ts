@@ -9,12 +9,7 @@ export const tenant = '7';
 
 /** A partitioned table whose rows change, move and go. */
 export const changingModel: Model = {
-  ...plainModel('things', {
-    id: 'bigint',
-    kind: 'integer',
-    note: 'text',
-    price: 'numeric(10,2)',
-  }),
+  ...plainModel('things', { id: 'bigint', kind: 'integer', note: 'text', price: 'numeric(10,2)' }),
   intervalColumn: null,
   changes: {
     versionColumn: 'version',

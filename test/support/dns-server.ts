@@ -47,11 +47,7 @@ function readQuestion(query: Buffer): { name: string; end: number; type: number 
     labels.push(query.toString('latin1', at + 1, at + 1 + length));
     at += 1 + length;
   }
-  return {
-    name: labels.join('.').toLowerCase(),
-    type: query.readUInt16BE(at + 1),
-    end: at + 5,
-  };
+  return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(at + 1), end: at + 5 };
 }
 
 function answerTo(question: Buffer, type: number, known: Exclude<Known, 'silent'> | null): Buffer {

@@ -142,9 +142,7 @@ function objectFor(
   const extra = fc.dictionary(
     fc.constantFrom('x', 'id', 'constructor', 'toString'),
     fc.jsonValue(),
-    {
-      maxKeys: 1,
-    },
+    { maxKeys: 1 },
   );
   return fc.tuple(whole, extra).map(([object, more]) => ({ ...more, ...object }));
 }

@@ -88,9 +88,7 @@ async function build(): Promise<void> {
   await promisify(execFile)(
     process.execPath,
     [compiler, '-p', 'tsconfig.build.json', '--noCheck'],
-    {
-      cwd: root,
-    },
+    { cwd: root },
   ).catch((error: { stdout?: string; message: string }) => {
     console.log(`The build has errors:\n${error.stdout || error.message}`);
   });

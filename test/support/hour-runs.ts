@@ -77,9 +77,7 @@ export function hourRuns(installed: () => Installation) {
         worker.kill('SIGCONT');
         return /"end":"(lost|failed|completed)"/.test(worker.output());
       };
-      await until(noticed, {
-        message: () => `it notices:\n${worker.output().slice(-2_000)}`,
-      });
+      await until(noticed, { message: () => `it notices:\n${worker.output().slice(-2_000)}` });
     },
   };
 }

@@ -34,10 +34,7 @@ export const hasBrowser = executablePath !== undefined;
 /** Half an hour off UTC: a page that mixed up the two would ask for other intervals. */
 export const timezoneId = 'Asia/Kolkata';
 export const pageBucket = 'acme';
-export const pageCredentials = {
-  accessKeyId: 'AKIAPAGE',
-  secretAccessKey: 'canary-of-the-page',
-};
+export const pageCredentials = { accessKeyId: 'AKIAPAGE', secretAccessKey: 'canary-of-the-page' };
 
 /** The page of a whole service, in a browser. */
 export interface PageUnderTest {
@@ -105,12 +102,7 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
     page,
     faults,
     async issueKey(scopes) {
-      const wanted = {
-        organizationId,
-        projectIds: null,
-        name: 'page',
-        expiresAt: null,
-      };
+      const wanted = { organizationId, projectIds: null, name: 'page', expiresAt: null };
       return (await issueKey(db, { ...wanted, scopes: scopes.split(',') })).key;
     },
     async issueOperatorKey(scopes) {

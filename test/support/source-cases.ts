@@ -203,9 +203,5 @@ export function useSourceCase(start = useTestServer): {
         return typeof value === 'function' ? value.bind(read()) : value;
       },
     });
-  return {
-    server: ofSuite(() => server),
-    shop: ofSuite(() => shop),
-    admin: ofSuite(() => admin),
-  };
+  return { server: ofSuite(() => server), shop: ofSuite(() => shop), admin: ofSuite(() => admin) };
 }

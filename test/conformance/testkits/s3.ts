@@ -24,10 +24,7 @@ export const testkit: DestinationTestkit = {
 const invalidS3Configs = [
   { change: { aws_access_key_id: null }, attr: 'aws_access_key_id' },
   { change: { aws_secret_access_key: null }, attr: 'aws_secret_access_key' },
-  {
-    change: { aws_access_key_id: null, aws_secret_access_key: null },
-    attr: 'aws_access_key_id',
-  },
+  { change: { aws_access_key_id: null, aws_secret_access_key: null }, attr: 'aws_access_key_id' },
   { change: { aws_access_key_id: 'AKIA…' }, attr: 'aws_access_key_id' },
   { change: { aws_access_key_id: 'AKIA ' }, attr: 'aws_access_key_id' },
   { change: { aws_secret_access_key: 'sécret' }, attr: 'aws_secret_access_key' },

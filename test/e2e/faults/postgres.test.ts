@@ -64,10 +64,7 @@ test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
     await postgres.restart(mode);
     await until(
       async () => (await client.get(`${projectPath(installation)}/batch_exports/`)).status === 200,
-      {
-        everyMs: 100,
-        message: 'the API answers again',
-      },
+      { everyMs: 100, message: 'the API answers again' },
     );
     for (const _ of Array.from({ length: 30 })) {
       expect((await client.get(`${projectPath(installation)}/batch_exports/`)).status).toBe(200);

@@ -125,10 +125,7 @@ test('a backup that is older than the bucket loses and doubles nothing once it i
   const exportPath = `${projectPath(installation)}/batch_exports/${exportId}/`;
   const { body } = await client.get(exportPath);
   const changed = await client.patch(exportPath, {
-    destination: {
-      type: 'S3',
-      config: { ...body.destination.config, compression: 'gzip' },
-    },
+    destination: { type: 'S3', config: { ...body.destination.config, compression: 'gzip' } },
   });
   expect(changed.status).toBe(200);
   await backfill(installation, exportId, { start: hour.start, end: nextHour.end });

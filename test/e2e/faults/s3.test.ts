@@ -17,10 +17,7 @@ const rows = 3_000;
 const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
 const forever = Number.POSITIVE_INFINITY;
 const installation = useStage(() =>
-  startInstallation({
-    workers: 2,
-    env: { UPLOAD_STALL_SECONDS: '1' },
-  }),
+  startInstallation({ workers: 2, env: { UPLOAD_STALL_SECONDS: '1' } }),
 );
 beforeAll(async () => {
   const team = installation.tenant.projectIds[0];

@@ -60,9 +60,7 @@ function start(
   env: Readonly<Record<string, string>>,
   startProgram = startBundled,
 ): TestProcess {
-  return startProgram(`main/${entry}.js`, [], {
-    env: { ...settings, ...env },
-  });
+  return startProgram(`main/${entry}.js`, [], { env: { ...settings, ...env } });
 }
 
 const waits = /"level":"warn"[^\n]*The database at DATABASE_URL is unreachable[^\n]*continues/g;

@@ -8,10 +8,7 @@ const store = readStore();
 const definition = destinationOf(registry, 'S3');
 
 /** Swift refuses each conditional PUT. */
-const lacking = {
-  ceph: [],
-  swift: ['conditions'],
-} as const;
+const lacking = { ceph: [], swift: ['conditions'] } as const;
 
 const stores = {
   s3: async () => {

@@ -85,11 +85,7 @@ function importOf(node: Node): Omit<Import, 'line'> | null {
         typeOnly: isTypeOnly(node, 'exportKind'),
       };
     case 'ExportAllDeclaration':
-      return {
-        specifier: textOf(node.source),
-        names: ['*'],
-        typeOnly: node.exportKind === 'type',
-      };
+      return { specifier: textOf(node.source), names: ['*'], typeOnly: node.exportKind === 'type' };
     case 'ImportExpression':
     case 'TSImportType':
       return {

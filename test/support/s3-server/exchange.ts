@@ -255,9 +255,7 @@ async function work(wire: Wire, request: S3Request, state: ServerState): Promise
     request,
     readBody: () => readBody(request, authenticated, source()),
     readXmlBody: async () => {
-      const body = await readBody(request, authenticated, source(), {
-        ignoreChecksums: true,
-      });
+      const body = await readBody(request, authenticated, source(), { ignoreChecksums: true });
       return Buffer.concat(body.chunks).toString('utf8');
     },
   };
@@ -281,10 +279,7 @@ export async function serveRequest(
   response: ServerResponse,
   awaitsContinue: boolean,
 ): Promise<void> {
-  const request = parseRequest(message, {
-    id: state.nextRequestId(),
-    receivedAt: state.now(),
-  });
+  const request = parseRequest(message, { id: state.nextRequestId(), receivedAt: state.now() });
   // By the clock that judges signatures.
   response.setHeader('date', httpTime(state.now()));
   const gone = new AbortController();

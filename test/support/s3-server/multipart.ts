@@ -118,11 +118,7 @@ export const uploadPart: Handler = async (context) => {
   upload.parts.set(partNumber, { ...body, partNumber, etag, modifiedAt: context.now() });
   return {
     status: 200,
-    headers: {
-      etag,
-      ...encryptionHeaders(upload.encryption),
-      'x-amz-checksum-crc32': body.crc32,
-    },
+    headers: { etag, ...encryptionHeaders(upload.encryption), 'x-amz-checksum-crc32': body.crc32 },
   };
 };
 

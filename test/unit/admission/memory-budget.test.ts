@@ -67,12 +67,7 @@ it('a run that reads delivered files has the memory for it from its start', asyn
   });
   const bytesOf = async (changes: Partial<ComingRun>) => {
     const ticket = await admission.enter({
-      ...{
-        organizationId: 'acme',
-        purpose: 'whole',
-        model: 'compared',
-        mode: 'changes',
-      },
+      ...{ organizationId: 'acme', purpose: 'whole', model: 'compared', mode: 'changes' },
       ...{
         type: 'S3',
         config: {},

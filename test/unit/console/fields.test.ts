@@ -113,9 +113,7 @@ describe('the API’s description', () => {
     const document = {
       paths: {
         '/api/projects/{project_id}/batch_exports': body({
-          destination: {
-            oneOf: [{ properties: { type: { enum: ['S3'] }, config: schema } }],
-          },
+          destination: { oneOf: [{ properties: { type: { enum: ['S3'] }, config: schema } }] },
           interval: { enum: ['hour', 'day'] },
         }),
       },

@@ -39,9 +39,7 @@ function decodeHybrid(bytes: Uint8Array, count: number, bitWidth: number): numbe
 
 const runs = fc.array(
   fc.record({ length: fc.integer({ min: 1, max: 40 }), value: fc.nat(0x7fff) }),
-  {
-    maxLength: 30,
-  },
+  { maxLength: 30 },
 );
 
 it('gives the values back and stays within its bound', () => {

@@ -137,12 +137,7 @@ describe('Parquet', () => {
           ],
   );
   it('keeps each plain type', async () => {
-    const made = {
-      definition: parquet,
-      compression: null,
-      columns: plainColumns,
-      options: {},
-    };
+    const made = { definition: parquet, compression: null, columns: plainColumns, options: {} };
     const { bytes } = await without(made, plainRows, (row) => row % 3 === 1);
     const expected = await encode(
       made,
