@@ -10,7 +10,6 @@ import {
   readWithArrow,
   readWithHyparquet,
 } from '../support/parquet-readers.ts';
-import { plainTexts } from '../support/parquet-rows.ts';
 import { rowBlocks, type TestRow, type TestValue } from '../support/row-blocks.ts';
 import { useStage } from '../support/use-stage.ts';
 
@@ -152,6 +151,16 @@ it('of types that come as JSON is read back as it was written', async () => {
     { numRuns: 60, interruptAfterTimeLimit: 40_000 },
   );
 });
+
+/** Rows as readers find them: a JSON string of another type than json is plain text. */
+const plainTexts = (of: readonly Column[], rows: readonly TestRow[]): TestRow[] =>
+  rows.map((row) =>
+    row.map((value, at) =>
+      of[at]?.type === 'as_json' && typeof value === 'string' && value.startsWith('"')
+        ? String(JSON.parse(value))
+        : value,
+    ),
+  );
 
 it('is read back by DuckDB and hyparquet as it was written', async () => {
   await fc.assert(

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { ColumnType } from '../../src/foundation/domain/row-block.ts';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { openParquet, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import {
@@ -10,7 +11,13 @@ import {
   readWithHyparquet,
 } from '../support/parquet-readers.ts';
 import { parquetCases as cases } from '../support/parquet-schema-cases.ts';
-import { rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
+import {
+  columnsOf,
+  rowBlock,
+  rowBlocks,
+  type TestRow,
+  type TestValue,
+} from '../support/row-blocks.ts';
 import { useStage } from '../support/use-stage.ts';
 
 const column = (sourceType: string) => [{ name: 'v', type: 'as_json' as const, sourceType }];
@@ -69,7 +76,7 @@ describe('a file', () => {
   });
 });
 
-describe('the bounds of a DECIMAL or TIME', () => {
+describe('the bounds of row groups', () => {
   const rows = Array.from({ length: 900 }, (_, index) => index - 450);
   const sizes: ParquetSizes = {
     page: { bytes: 300, rows: 20 },
@@ -77,28 +84,38 @@ describe('the bounds of a DECIMAL or TIME', () => {
     groupHeldBytes: 1e9,
     checkpointBytes: 100,
   };
-  it.each([
-    ['numeric(9,2)', (n: number) => `${n}.25`, 'v = -450.25'],
-    ['numeric(9,2)', (n: number) => `${n}.25`, 'v between -3 and 3'],
-    ['numeric(18,2)', (n: number) => `${n}.25`, 'v > 440'],
-    ['numeric(38,2)', (n: number) => `${n}.25`, 'v between -3 and 3'],
-    ['numeric(38,2)', (n: number) => `${n}.25`, 'v < -440'],
-    [
-      'time without time zone',
-      (n: number) => `"${new Date((n + 450) * 60_000).toISOString().slice(11, 19)}"`,
-      "v between time '07:00:00' and time '07:10:00'",
-    ],
+  const decimal = (n: number) => `${n}.25`;
+  const clock = (n: number) => `"${new Date((n + 450) * 60_000).toISOString().slice(11, 19)}"`;
+  const text = (n: number) => `${'ä'.repeat(40)}${String(n + 450).padStart(4, '0')}`;
+  const double = (n: number) => (n === 77 ? Number.NaN : n / 2);
+  it.each<[string, (n: number) => TestValue, string]>([
+    ['numeric(9,2)', decimal, 'v = -450.25'],
+    ['numeric(9,2)', decimal, 'v between -3 and 3'],
+    ['numeric(18,2)', decimal, 'v > 440'],
+    ['numeric(38,2)', decimal, 'v between -3 and 3'],
+    ['numeric(38,2)', decimal, 'v < -440'],
+    ['time without time zone', clock, "v between time '07:00:00' and time '07:10:00'"],
+    ['int8', BigInt, 'v = -450'],
+    ['int8', BigInt, 'v between 31 and 33'],
+    ['timestamptz', (n) => BigInt(n) * 1_000_000n, "v >= timestamptz '1970-01-01 00:07:18+00'"],
+    ['text', text, `v = '${text(449)}'`],
+    ['text', text, `v > '${text(440)}'`],
+    ['float8', double, 'v = 0'],
+    ['float8', double, "v > 220 or v = 'NaN'"],
   ])(
     'of %s never hide a row from a reader that skips by them: %s %s',
-    async (source, json, condition) => {
-      const file = await encodeAs(
-        source,
-        rows.map((n) => [json(n)]),
-        sizes,
+    async (source, valueAt, condition) => {
+      const of = /[( ]/.test(source) ? column(source) : columnsOf({ v: source as ColumnType });
+      const blocks = rowBlocks(
+        of,
+        rows.map((n) => [valueAt(n)]),
+        100,
       );
+      const file = await encodeParquet(of, 'snappy', blocks, sizes);
       const groups = readMetadata(file).row_groups;
       expect(groups.length).toBeGreaterThan(2);
       expect(groups[0]?.columns[0]?.meta_data?.statistics?.min_value).toBeDefined();
+      // As a column and not as a filter, the condition lets DuckDB skip nothing.
       const found = await duckDb.query(file, 'v', `where ${condition}`);
       const all = await duckDb.query(file, `v, (${condition}) as fits`);
       expect(found).toEqual(all.filter(([, fits]) => fits).map(([value]) => [value]));

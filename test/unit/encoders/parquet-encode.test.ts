@@ -3,11 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { viewOf } from '../../../src/foundation/domain/byte-writer.ts';
 import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
 import { Dictionary } from '../../../src/rows/encoders/parquet/byte-array-column.ts';
-import {
-  defaultSizes,
-  openParquet,
-  type ParquetSizes,
-} from '../../../src/rows/encoders/parquet/encode.ts';
+import { openParquet, type ParquetSizes } from '../../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
@@ -53,10 +49,6 @@ describe('the Parquet encoder', () => {
     const groups = readMetadata(whole).row_groups.map(({ num_rows }) => Number(num_rows));
     expect(groups).toEqual([700, 700, 700, 700, 700, 500]);
     for (const file of cut) expect(file.equals(whole)).toBe(true);
-  });
-
-  it('limits the rows of a group', () => {
-    expect(defaultSizes(3).groupRows).toBe(2 ** 17);
   });
 
   it('says what it holds, and ends a row group so that memory stays bounded', async () => {
