@@ -27,17 +27,13 @@ if (!canRun) console.log('docs/operate.md is not run: no jq, openssl, curl or re
 
 /** The blocks of the page by their step, in their order. */
 const page = readFileSync(path.join(projectRoot, 'docs/operate.md'), 'utf8');
-const blocks = page
-  .split(/^## /m)
-  .flatMap((section) =>
-    [...section.matchAll(/^```(sh|sql|yaml)\n([\s\S]*?)^```$/gm)].map(
-      ([, language, text = '']) => ({
-        step: /^(?:\d+\. )?(.*)/.exec(section)?.[1] ?? '',
-        language,
-        text,
-      }),
-    ),
-  );
+const blocks = page.split(/^## /m).flatMap((section) =>
+  [...section.matchAll(/^```(sh|sql|yaml)\n([\s\S]*?)^```$/gm)].map(([, language, text = '']) => ({
+    step: /^(?:\d+\. )?(.*)/.exec(section)?.[1] ?? '',
+    language,
+    text,
+  })),
+);
 const blocksOf = (...steps: readonly string[]) => blocks.filter(({ step }) => steps.includes(step));
 
 describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {

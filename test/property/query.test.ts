@@ -77,27 +77,23 @@ const { expression } = fc.letrec<{ expression: Expression }>((tie) => {
     fc
       .tuple(fc.constantFrom('BETWEEN', 'NOT BETWEEN SYMMETRIC'), part, part, part)
       .map(([keyword, operand, low, high]) => ({ kind: 'between', keyword, operand, low, high })),
-    fc
-      .tuple(fc.option(part), parts, fc.option(part))
-      .map(([operand, results, otherwise]) => ({
-        kind: 'case',
-        operand,
-        branches: results.map((result) => ({ when: result, result })),
-        otherwise,
-      })),
+    fc.tuple(fc.option(part), parts, fc.option(part)).map(([operand, results, otherwise]) => ({
+      kind: 'case',
+      operand,
+      branches: results.map((result) => ({ when: result, result })),
+      otherwise,
+    })),
     fc
       .tuple(fc.constantFrom('COALESCE', 'GREATEST', 'LEAST'), parts)
       .map(([name, args]) => ({ kind: 'form', name, arguments: args })),
     fc
       .tuple(part, part)
       .map(([left, right]) => ({ kind: 'form', name: 'NULLIF', arguments: [left, right] })),
-    fc
-      .tuple(fc.constantFrom(...calls), part)
-      .map(([[name, allowed], argument]) => ({
-        kind: 'call',
-        name,
-        arguments: Array.from({ length: allowed.arguments[0] }, () => argument),
-      })),
+    fc.tuple(fc.constantFrom(...calls), part).map(([[name, allowed], argument]) => ({
+      kind: 'call',
+      name,
+      arguments: Array.from({ length: allowed.arguments[0] }, () => argument),
+    })),
     parts.map((items) => ({ kind: 'array', items })),
     fc.tuple(part, parts).map(([operand, indexes]) => ({ kind: 'subscript', operand, indexes })),
     fc.tuple(part, castType).map(([operand, type]) => ({ kind: 'cast', operand, type })),
