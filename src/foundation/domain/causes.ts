@@ -19,7 +19,7 @@ const decidedByRemedy: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'source.rows_missing',
 ]);
 
-/** What happens after the remedy; '' if the remedy says it all. @param mayHeal false: the export does not heal */
+/** The sentence after the remedy; '' if the remedy says it all. @param mayHeal false: the export does not heal */
 export function afterRemedy(code: ErrorCode, mayHeal = true): string {
   if (decidedByRemedy.has(code)) return '';
   if (code === 'source.slow') return 'The run goes on meanwhile.';

@@ -1,4 +1,4 @@
-/** What a probe found. A store that accepts a condition may still ignore it, or refuse one that is true. */
+/** The findings of a probe. A store that accepts a condition may still ignore it, or refuse one that is true. */
 export interface StoreTraits {
   /** A put with If-None-Match creates an object and never replaces one. */
   readonly ifNoneMatch: boolean;

@@ -207,11 +207,11 @@ async function commitRemaining(
   );
   // The rows have the columns that they had.
   const { table } = found;
-  const kept = table && {
+  const bareTable = table && {
     ...table,
     commit: (made: MadeFiles) => table.commit({ ...made, columns: [] }),
   };
-  return commitFiles({ ...attempt, files, intent, columns, found: { ...found, table: kept } });
+  return commitFiles({ ...attempt, files, intent, columns, found: { ...found, table: bareTable } });
 }
 
 /** Makes the result if nothing changes: what the files have is counted again. */

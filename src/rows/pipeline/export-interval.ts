@@ -54,20 +54,20 @@ export async function exportInterval(
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
   const isUnseen = expectsNoManifest(given, destination);
-  const found = isUnseen ? noManifest : await findManifest(destination, given, ports, signal);
-  const adopted = findAdoptable(given, found);
-  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
+  const manifest = isUnseen ? noManifest : await findManifest(destination, given, ports, signal);
+  const adopted = findAdoptable(given, manifest);
+  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, manifest) };
   if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
   const table = (await given.table?.begin({ job: given, destination, ports, signal })) ?? null;
-  const generation = await chooseGeneration(given, found, table, ports);
+  const generation = await chooseGeneration(given, manifest, table, ports);
   const job = { ...given, generation };
-  const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
+  const attempt = { job, source, destination, ports, found: { ...manifest, table }, signal };
   const result = await makerOf(job)(attempt).catch(async (error: unknown) => {
     // Says whose manifest it is that the store did not replace.
     if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
     throw error;
   });
-  return { result, replaced: replacedBy(job, result, found) };
+  return { result, replaced: replacedBy(job, result, manifest) };
 }
 
 /** Gives the function that makes the files of a run of this purpose. */

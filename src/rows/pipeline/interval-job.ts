@@ -118,7 +118,7 @@ export interface RunPorts {
   knowsCommit(commit: SeenCommit, key: string, putAt?: Instant | null): Promise<boolean>;
   /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
   withdraw(keys: readonly string[]): Promise<void>;
-  /** What the attempt is doing from now on, for people who look. */
+  /** Says what the attempt is doing from now on, for people who look. */
   at(step: RunStep): void;
 }
 

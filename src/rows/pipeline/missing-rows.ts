@@ -49,7 +49,7 @@ export interface DeliveredFiles
   readonly recipe: Recipe | null;
 }
 
-/** What the commit replaces: the current files, and those of manifests at prefixes that get tombstones after it. */
+/** All that the commit replaces: the current files, and those of manifests at prefixes that get tombstones after it. */
 export async function findAllDelivered(
   job: IntervalJob,
   found: FoundManifest,

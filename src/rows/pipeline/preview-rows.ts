@@ -263,11 +263,11 @@ async function traceRows(
     const [line] = await linesOf((await transformer.apply(block)).block);
     trace.push(traced.take(shown, line === undefined ? null : showObject(membersOf(line), room)));
   }
-  const left =
+  const rest =
     trace.length < rows.length
       ? `Of ${rows.length} rows, only the first ${count(trace.length)} shown.`
       : null;
-  return { rows: [], trace, left };
+  return { rows: [], trace, left: rest };
 }
 
 /** The newest row gets the room first, and the chain makes no more rows than are shown. */
@@ -295,9 +295,9 @@ async function newestRows(
       }
     }
   }
-  const left =
+  const rest =
     room.isFull && rows.length < limit ? `Only the newest ${count(rows.length)} shown.` : null;
-  return { rows, trace: null, left };
+  return { rows, trace: null, left: rest };
 }
 
 const lastRows = ({ blocks }: RawRows, limit: number): readonly RowBlock[] =>

@@ -11,7 +11,7 @@ const longestRestMs = 1_000;
 interface TurnOptions {
   /** True if an organization must leave room to others now. */
   readonly isCrowding: (organizationId: string) => boolean;
-  /** Whether, if it crowds others, it used the most lately: then it rests between its turns; default: no. */
+  /** True if it crowds others and used the most lately: then it rests between its turns; default: no. */
   readonly mustRest?: (organizationId: string) => boolean;
   /** Such an organization rests so many times as long as it worked; default: 1. */
   readonly restShare?: () => number;

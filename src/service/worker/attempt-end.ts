@@ -14,7 +14,7 @@ import {
 import { retryUntilRecorded } from './own-fault.ts';
 import type { RunLog } from './run-log.ts';
 
-/** How an attempt ended. `skipped`: there was nothing to claim. */
+/** The end of an attempt. `skipped`: there was nothing to claim. */
 export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
 
 export interface AttemptReport {

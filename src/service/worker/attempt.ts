@@ -51,19 +51,19 @@ const removalPatienceMs = 5_000;
 
 const lookEveryMs = 10_000;
 
-/** What an attempt needs, in the worker's process or in one of its own. */
+/** All that an attempt needs, in the worker's process or in one of its own. */
 export interface AttemptOptions {
   readonly context: Context;
   readonly statements: RunStatements;
   readonly connectors: Connectors;
-  /** What all runs of a worker may have together, without what the worker itself needs. */
+  /** Memory of all runs of a worker together, without that of the worker itself. */
   readonly memoryBytes: number;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
 export interface Admitted {
   readonly ticket: Ticket;
-  /** What was found before the run was claimed; null: it settles within its attempt. */
+  /** The settlement that was found before the run was claimed; null: it settles within its attempt. */
   readonly settlement: Settlement | null;
 }
 
@@ -237,7 +237,7 @@ async function makeJob(
   const keepsFiles = connectors.keepsFiles(run.destination.type);
   const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
   const current = isHere ? receipt : null;
-  // What is added to files is made as they were.
+  // Rows that are added to files are made as those were.
   const recipe = purpose === 'whole' ? null : (current?.recipe ?? null);
   const files = recipe
     ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
@@ -289,7 +289,7 @@ const progressEveryMs = 2_000;
 /** A file with fewer bytes than this, which is sent as one part, is not worth a record. */
 const minRecordedBytes = 256 * 1024;
 
-/** What the pipeline asks of a run. Progress is written by time: a run that ends before costs no write. */
+/** The pipeline asks this of a run. Progress is written by time: a run that ends before costs no write. */
 export function openPorts(
   { db, policy }: Pick<Context, 'db' | 'policy'>,
   statements: RunStatements,

@@ -96,7 +96,7 @@ async function lookAt(
 
 type Names = Pick<FileSettings, 'prefix' | 'fileName'>;
 
-/** Whether an export with these names makes the key for the interval. */
+/** Says whether an export with these names makes the key for the interval. */
 function isOf(
   { key, interval }: Pick<JudgedUpload, 'key' | 'interval'>,
   batchExportId: string,

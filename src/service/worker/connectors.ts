@@ -39,7 +39,7 @@ export interface Connectors {
   ): Encoding;
   readonly readRows: ReadRows;
   readonly withoutRows: WithoutRows;
-  /** Whether files that a run makes at such a destination can be read again. */
+  /** Says whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
   /** Where files go, without secrets; null if such a destination keeps none. */
   placeOf(type: string, config: DestinationConfig): DescribedPlace | null;

@@ -16,7 +16,7 @@ interface LeaseKeeperOptions {
 interface Held {
   readonly lease: Lease;
   readonly abort: AbortController;
-  /** What its attempt is doing; null: it does not say it. */
+  /** The present step of its attempt; null: it does not say it. */
   readonly watch: Pick<StepWatch, 'current'> | null;
   /** When the lease has certainly expired, by the monotonic clock of this process. */
   expiresAt: number;

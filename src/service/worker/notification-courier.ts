@@ -25,7 +25,7 @@ const slots: Readonly<Record<TargetKind, number>> = { webhook: 64, email: 8 };
 /** Deliveries of one organization at a time, in all workers. One whose receivers never answer delays its own only. */
 const perOrganization: Readonly<Record<TargetKind, number>> = { webhook: 4, email: 2 };
 
-/** How long `close` waits for attempts in progress. What it leaves is sent again, after the lease. */
+/** Time that `close` waits for attempts in progress. The others are sent again, after the lease. */
 const goodbyeMs = 5_000;
 
 /** Sends the notifications that wait, some at a time. */

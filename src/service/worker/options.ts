@@ -60,7 +60,7 @@ export interface WorkerReports {
 /** Null: the run does not begin now. A null settlement: it settles within its attempt. */
 export type Readiness = { readonly settlement: Settlement | null } | null;
 
-/** What looks for more work when a run has ended. */
+/** Looks for more work when a run has ended. */
 export interface NextRuns {
   advance(backfillId: string): Promise<void>;
   dispatch(): Promise<void>;

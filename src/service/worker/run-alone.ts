@@ -7,7 +7,7 @@ import { retryUntilRecorded } from './own-fault.ts';
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 
-/** What the composition root provides for runs with a process of their own. */
+/** The composition root provides this for runs with a process of their own. */
 export interface ChildProgram extends JobProgram {
   readonly turns: AloneTurns;
 }
@@ -43,9 +43,9 @@ export async function runAlone(
   return { ...nothing, end: 'failed', fault: new SluiceError('run.crashed').code };
 }
 
-/** How a process of its own ended without a report. */
+/** The end of a process of its own without a report. */
 interface Death {
-  /** Whether the run caused it: a crash, or too much memory. A kill, an exit or silence may have another cause. */
+  /** True if the run caused it: a crash, or too much memory. A kill, an exit or silence may have another cause. */
   readonly certain: boolean;
   /** For the run's log, such as `SIGSEGV`. */
   readonly how: string;
@@ -63,7 +63,7 @@ interface ChildLimits {
 }
 
 const lookEveryMs = 250;
-/** How long a process may take to stop after its signal is aborted, or after its report. */
+/** Time that a process has to stop after its signal is aborted, or after its report. */
 const stopMs = 30_000;
 const farewellMs = 5_000;
 
@@ -74,7 +74,7 @@ const abortedCode = 134;
 /** A program that does one job in a process of its own, by `serveJob`. */
 interface JobProgram {
   readonly entry: string;
-  /** What the program needs to open its connections and connectors. Passed unchanged. */
+  /** The program opens its connections and connectors by it. Passed unchanged. */
   readonly setup: unknown;
   readonly memoryMib: number;
 }

@@ -224,7 +224,7 @@ async function executeRun(
   }
 }
 
-/** How long a run may use a slot for its interval to settle. */
+/** Time for which a run may use a slot for its interval to settle. */
 const patienceMs = 1_000;
 /** The source must answer within this time: after five seconds the dispatcher enqueues an unclaimed run again. */
 const answerMs = 3_000;
@@ -273,7 +273,7 @@ export class SourceWaits {
 
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
     const { beganCommit, interval, mode, model, purpose, wait } = needs;
-    // What was begun may be current already: then the attempt needs no rows. One that only changes files never does.
+    // A commit that was begun may be current already: then the attempt needs no rows. One that only changes files never does.
     if (beganCommit || !readsSource(purpose)) return inAttempt;
     const how = mode === 'append' ? {} : { onlyEnd: true };
     const { sourceOf, stopping } = this.#options;

@@ -88,7 +88,7 @@ export class RunLog {
   }
 }
 
-/** What a stored line takes beside its text. */
+/** Bytes of a stored line beside its text. */
 const bytesPerLine = 200;
 
 /** Lines of own plugins for the log of a run. What is above the bytes of their organization for the day is left out. */

@@ -130,9 +130,9 @@ async function applySample(
 ): Promise<void> {
   const model = (await findTransformedModel(db, teamId)) ?? defaultModel;
   if (model === null) return;
-  const asked = { teamId, model, dslQuery: null, config: {}, given: null, steps: opened };
+  const sample = { teamId, model, dslQuery: null, config: {}, given: null, steps: opened };
   const signal = AbortSignal.timeout(patienceMs);
-  const wanted = { ...asked, limit: sampledRows, trace: false };
-  const { steps } = await previewRows(wanted, (work) => work(), signal);
+  const request = { ...sample, limit: sampledRows, trace: false };
+  const { steps } = await previewRows(request, (work) => work(), signal);
   await recordSteps(db, countSteps(steps));
 }

@@ -50,7 +50,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
     // These read all exports: one look per minute.
     const looksAtAll = sweeps % sweepsPerLook === 0;
     sweeps += 1;
-    // What fails for one tenant must not keep the duties that follow from the others.
+    // If a duty fails for one tenant, the other duties still run.
     await doEach([
       () => looksAtAll && checkLateness(db),
       () => looksAtAll && checkCompleteness(db),
@@ -122,7 +122,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
   };
 }
 
-/** How long one sweep goes on with offboardings. The next sweep continues. */
+/** Time that one sweep has for offboardings. The next sweep continues. */
 const sliceMs = 20_000;
 
 /** Removes files that the workers of their runs could not remove. */

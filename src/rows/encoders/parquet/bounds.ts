@@ -29,21 +29,21 @@ export class TextBounds {
 
   /** `length` bytes at `from`; `view` is of the same memory as `bytes`. */
   add(bytes: Buffer, view: DataView, from: number, length: number): void {
-    const kept = Math.min(length, boundBytes);
-    const head = headOf(bytes, view, from, kept);
+    const bounded = Math.min(length, boundBytes);
+    const head = headOf(bytes, view, from, bounded);
     const isCut = length > boundBytes;
     if (this.#isEmpty) {
-      this.#min.set(bytes, from, kept, head, isCut);
-      this.#max.set(bytes, from, kept, head, isCut);
+      this.#min.set(bytes, from, bounded, head, isCut);
+      this.#max.set(bytes, from, bounded, head, isCut);
       this.#isEmpty = false;
       return;
     }
-    const toMin = this.#min.compare(bytes, view, from, kept, head);
-    if (toMin < 0) this.#min.set(bytes, from, kept, head, isCut);
+    const toMin = this.#min.compare(bytes, view, from, bounded, head);
+    if (toMin < 0) this.#min.set(bytes, from, bounded, head, isCut);
     // Of texts with the same start the uncut one is the smallest, a cut one the largest.
     else if (toMin === 0) this.#min.isCut &&= isCut;
-    const toMax = this.#max.compare(bytes, view, from, kept, head);
-    if (toMax > 0) this.#max.set(bytes, from, kept, head, isCut);
+    const toMax = this.#max.compare(bytes, view, from, bounded, head);
+    if (toMax > 0) this.#max.set(bytes, from, bounded, head, isCut);
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 

@@ -327,12 +327,12 @@ export async function findTenant(
 ): Promise<ModelTenant | null> {
   const address = { ...quick, connectionString };
   const column = model.tenantColumn;
-  const found = await inSnapshot(address, tenantKey, null, signal, async (client) =>
+  const tenantColumn = await inSnapshot(address, tenantKey, null, signal, async (client) =>
     (await findRelation(client, model, signal))?.columns.get(column),
   );
-  if (!found) return null;
-  const { finding } = judgeTenantColumn({ name: column, ...found }, [tenantKey]);
-  const facts = { model: model.name, column, type: found.typeName };
+  if (!tenantColumn) return null;
+  const { finding } = judgeTenantColumn({ name: column, ...tenantColumn }, [tenantKey]);
+  const facts = { model: model.name, column, type: tenantColumn.typeName };
   if (finding !== null) return { ...facts, isPossible: false, hasRows: false };
   const sql = `SELECT 1 AS one FROM ${relationOf(model)} AS source
     WHERE source.${quoteName(column)} = ${quoteText(tenantKey)} LIMIT 1`;

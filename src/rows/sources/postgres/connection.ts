@@ -295,9 +295,9 @@ export async function nameColumns(
     `${dataTypeID} ${dataTypeModifier}`;
   const names = new Map<string, NamedType>();
   const unknown = fields.filter((field) => {
-    const known = typeNames.get(typeOf(field));
-    if (known !== undefined) names.set(typeOf(field), known);
-    return known === undefined;
+    const name = typeNames.get(typeOf(field));
+    if (name !== undefined) names.set(typeOf(field), name);
+    return name === undefined;
   });
   if (unknown.length > 0) {
     const types = await query<{ name: string; composite: boolean | null }>(

@@ -106,9 +106,9 @@ async function namePolicy(
   });
   if (named === null) return null;
   const words = (found.detail ?? withoutValue(wordsIn(found))).replace(/\.$/, '');
-  const made = new SluiceError('source.unsupported', `${words}: ${named}`, found);
-  refined.add(made);
-  return made;
+  const error = new SluiceError('source.unsupported', `${words}: ${named}`, found);
+  refined.add(error);
+  return error;
 }
 
 /** In the words of `sluice models check`; null if the error is another one. */
@@ -191,14 +191,14 @@ async function refine(
   signal: AbortSignal,
   search: (client: pg.Client) => Promise<SluiceError>,
 ): Promise<SluiceError> {
-  const made = await inSnapshot(searchOptions(options), tenantKey, null, signal, search).catch(
+  const culprit = await inSnapshot(searchOptions(options), tenantKey, null, signal, search).catch(
     () => {
       signal.throwIfAborted();
       return error;
     },
   );
-  refined.add(made);
-  return made;
+  refined.add(culprit);
+  return culprit;
 }
 
 /** Maximum time of the search, which reads the interval's rows once more. */

@@ -199,8 +199,8 @@ export async function findApplied(
   signal: AbortSignal,
 ): Promise<string | null> {
   const sql = guardedSql(relation, viewedOnly);
-  const found = await query<Guarded & pg.QueryResultRow>(client, sql, signal);
-  const named = found.flatMap(({ table, reader, policies }) =>
+  const guarded = await query<Guarded & pg.QueryResultRow>(client, sql, signal);
+  const named = guarded.flatMap(({ table, reader, policies }) =>
     policies.map(({ name }) => `the policy ${name} of ${table}, for the role ${reader}`),
   );
   if (named.length === 0) return null;

@@ -122,8 +122,8 @@ export class JointSnapshots {
       const small: Small[] = [];
       for (const [index, one] of planned.entries()) {
         if (refused.has(identityOf(one.plan.relation))) continue;
-        const found = await this.#asSmall(client, one, Number(values[index]), described, signal);
-        if (found) small.push(found);
+        const snapshot = await this.#asSmall(client, one, Number(values[index]), described, signal);
+        if (snapshot) small.push(snapshot);
       }
       await readRows(client, small, signal);
       isWhole = true;

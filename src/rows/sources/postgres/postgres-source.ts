@@ -37,7 +37,7 @@ export interface PostgresSourceOptions
   readonly settlePollMs?: number;
   /** Called each time that settling looks at a server; many intervals may share a look. */
   readonly onSettleLook?: () => void;
-  /** How long a connection stays open for the next run; default 5 s, 0: not at all. */
+  /** Time for which a connection stays open for the next run; default 5 s, 0: not at all. */
   readonly keepConnectionMs?: number;
   /** If other roles' times are hidden: when after the wait an interval is checked again; default `settleTimeoutMs`. */
   readonly unseenMs?: number;
@@ -94,8 +94,8 @@ class PostgresSource implements Source {
 
   constructor(given: PostgresSourceOptions) {
     const plan = given.plan ?? planModels([eventsModel]);
-    const known = { guardedViews: new Set<string>(), culpritOf: findCulprit };
-    const options = { ...defaults, ...known, ...given };
+    const shared = { guardedViews: new Set<string>(), culpritOf: findCulprit };
+    const options = { ...defaults, ...shared, ...given };
     const { connectionString, addressName, settleTimeoutMs, settlePollMs } = options;
     const { primaryUrl = null, primaryName, unseenMs = settleTimeoutMs } = given;
     this.#plan = plan;

@@ -311,11 +311,11 @@ export async function begin(
   more: readonly BatchStatement[],
   signal: AbortSignal,
 ): Promise<Begun> {
-  const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
+  const idle = 'snapshot' in view ? null : (options.kept?.take() ?? null);
   const { server } = view;
-  if (kept) {
+  if (idle) {
     const { connectTimeoutMs } = options;
-    const begun = await beginOn(kept, options, reader, view, more, signal, connectTimeoutMs).catch(
+    const begun = await beginOn(idle, options, reader, view, more, signal, connectTimeoutMs).catch(
       (error) => {
         if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
         return null;
@@ -323,7 +323,7 @@ export async function begin(
     );
     const last = server ?? options.settledAt?.() ?? null;
     if (begun && (last === null || begun.serverStart === last)) return begun;
-    destroyConnection(kept);
+    destroyConnection(idle);
   }
   const begun = await beginOn(await connect(options, signal), options, reader, view, more, signal);
   if (server === null || begun.serverStart === server) return begun;

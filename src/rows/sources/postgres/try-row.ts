@@ -30,8 +30,8 @@ export async function tryRow(
   { name, tenantKey, ofOthers, whole }: TriedRow,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const asked = { model: name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const request = { ...asked, tenantKey, interval: anyInterval, whole };
+  const selection = { model: name, dslQuery: null, includeEvents: null, excludeEvents: null };
+  const request = { ...selection, tenantKey, interval: anyInterval, whole };
   const { warnings } = await source.describe(request, signal);
   const { model } = plan(request);
   const newest = await findNewestRow(options, model, tenantKey, ofOthers, signal).catch(
@@ -43,7 +43,7 @@ export async function tryRow(
   if (typeof newest === 'string') return [...warnings, newest];
   const { at } = newest;
   const interval = at === null ? anyInterval : { start: at, end: at + 1 };
-  const of = { ...asked, tenantKey: newest.tenantKey, interval, whole };
+  const of = { ...selection, tenantKey: newest.tenantKey, interval, whole };
   const snapshot = await source.open(of, signal);
   try {
     for (const slice of snapshot.slices) {

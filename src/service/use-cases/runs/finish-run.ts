@@ -73,7 +73,7 @@ const failuresOf = (streak: number) =>
 const healsPause =
   'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
 
-/** What follows the remedy. Sluice makes other runs only for missing data, not for what a person asked for besides. */
+/** The sentence after the remedy. Sluice makes other runs only for missing data, not for what a person asked for besides. */
 function nextStep({ purpose, receipt }: ClaimedRun, code: ErrorCode, hours: number): string {
   if (purpose === 'erase') return 'Once it is fixed, run the command of the erasure again.';
   const lacksData = purpose !== 'whole' || receipt === null;

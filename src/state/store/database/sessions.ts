@@ -109,7 +109,7 @@ interface Look {
   readonly isReadOnly: boolean;
 }
 
-/** What is lost in a crash of the server is enqueued or executed again. @returns whether no other client gets this session */
+/** All that a crash of the server loses is enqueued or executed again. @returns whether no other client gets this session */
 export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
   const path = `quote_ident(${schemaOfQueue})`;
   return setUp(client, { synchronous_commit: 'off' }, path, true);
@@ -151,7 +151,7 @@ export type PoolMode = 'session' | 'transaction';
 /** A pooler that lends a session to a client for one transaction does it soon after this many. */
 const looks = 10;
 
-/** Whether two connected clients are ever in the same session of the server, or one client in two. */
+/** Says whether two connected clients are ever in the same session of the server, or one client in two. */
 export async function findPoolMode(connectionString: string): Promise<PoolMode> {
   return withClients([connectionString, connectionString], async (clients) => {
     const pids: number[][] = clients.map(() => []);

@@ -106,7 +106,7 @@ export function findRefusal(error: unknown): string | null {
   return lacking[code]?.(error.message) ?? null;
 }
 
-/** What the server or the database lacks, by SQLSTATE. */
+/** Things that the server or the database lacks, by SQLSTATE. */
 const lacking: Readonly<Record<string, (message: string) => string>> = {
   '3D000': () => 'the database does not exist (3D000); create it, or correct the address',
   '42P01': (message) => `${message} (42P01); run \`sluice migrate\``,

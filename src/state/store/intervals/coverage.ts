@@ -29,7 +29,7 @@ const inRange = (table: string): string =>
 
 const unsettled = `select c.* from receipts c where not c.settled and ${inRange('c')}`;
 
-/** What is not simply done: few, usually. `done` comes from the receipts' index alone, because their rows are wide. */
+/** All intervals that are not simply done: few, usually. `done` comes from the receipts' index alone, because their rows are wide. */
 const exceptions = `
   select case when ${hasFailedAttempt('r')} then 'retrying' else 'running' end as state, ${bounds}
     from runs r where r.status in ${live} and ${inRange('r')} and not ${has('receipts', 'r')}

@@ -310,7 +310,7 @@ export async function isUploadKnown(
   return row?.known === true;
 }
 
-/** Whether the run of a manifest is of this database. Old runs are deleted; then a later generation says so. */
+/** Says whether the run of a manifest is of this database. Old runs are deleted; then a later generation says so. */
 export async function isOfOurHistory(
   sql: Sql,
   manifest: {

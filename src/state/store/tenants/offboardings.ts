@@ -142,7 +142,7 @@ export async function hasSettled(sql: Sql, id: string, patienceMs: number): Prom
   return rows.length === 1;
 }
 
-/** What is at a place by our records. */
+/** The files at a place by our records. */
 interface PlaceCounts {
   readonly files: number;
   readonly manifests: number;

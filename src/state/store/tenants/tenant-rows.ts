@@ -160,7 +160,7 @@ export async function hasOpenUploads(
   return rows.length > 0;
 }
 
-/** What nothing names any more, and what a statement has written that began before the deletion. */
+/** Rows that nothing names any more, and rows of a statement that began before the deletion. */
 export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<void> {
   const ofPlaces = `select (p ->> 'exportId')::uuid from offboardings o, jsonb_array_elements(o.places) p where o.id = $1`;
   await tx.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
