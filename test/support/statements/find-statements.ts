@@ -1,8 +1,8 @@
 import { parseAst } from 'vitest/node';
 
 /**
- * A place in a module of the store that has the text of a statement: the first argument of `.query(`, `prepared(` or
- * `plannedOnce(`, and what a function of the module is given that only passes it on.
+ * A place in a module of the store that has the text of a statement: the first argument of `.query(`, `prepared(`,
+ * `plannedOnce(` or of a maker of functions, and what a function of the module is given that only passes it on.
  */
 export interface StatementPlace {
   /** `runs/claims.ts claimFree`: the module, and the function or constant that the place is in. */
@@ -20,14 +20,17 @@ interface Node {
   readonly [field: string]: unknown;
 }
 
+/** They make a function of a statement (`database/statement.ts`). */
+const makers = [
+  ...['command', 'queryRows', 'queryFirst', 'queryOne', 'queryValues', 'querySet', 'queryValue'],
+  ...['queryNumber', 'queryFlag', 'queryCount', 'queryAny', 'queryPage'],
+];
+
 /** @param path of the module, from the folder of the store */
 export function findStatements(path: string, text: string): readonly StatementPlace[] {
   const program = parseAst(text, { lang: 'ts' }) as unknown as { readonly body: readonly Node[] };
   const units = program.body.flatMap(unitsOf);
-  const takers = new Map([
-    ['prepared', 0],
-    ['plannedOnce', 0],
-  ]);
+  const takers = new Map(['prepared', 'plannedOnce', ...makers].map((name) => [name, 0]));
   for (const { name, node } of units) {
     const passed = textsIn(node, takers).map((given) => parametersOf(node).indexOf(nameOf(given)));
     for (const index of passed) if (index >= 0) takers.set(name, index);

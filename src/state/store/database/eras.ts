@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
+import { queryRows } from './statement.ts';
 import { prepared } from './prepared.ts';
 import { live } from '../runs/run-moves.ts';
 
@@ -119,12 +120,9 @@ async function insertEra(
   );
 }
 
-export async function listEras(sql: Sql): Promise<ListedEra[]> {
-  return sql.query<ListedEra>(
-    `select ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}
-       from eras e order by e.number`,
-  );
-}
+export const listEras = queryRows<ListedEra>(`
+     select ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}
+       from eras e order by e.number`);
 
 /** Why no work is done until an operator accepts the current era; null if it is not held. */
 export async function findHold(sql: Sql): Promise<string | null> {

@@ -63,6 +63,12 @@ export interface OffsetPage<T> {
   readonly results: readonly T[];
 }
 
+/** The page of rows that each have the count of all. */
+export const countedPage = <Row>(rows: readonly (Row & { readonly count: number })[]) => ({
+  count: rows[0]?.count ?? 0,
+  results: rows.map(({ count: _, ...row }) => row as unknown as Row),
+});
+
 /** SQL of the bytes of a text in an answer: a quotation mark takes two, a control character six. */
 export const jsonBytes = (text: string): string =>
   `coalesce(octet_length(to_json(${text})::text), 0)`;

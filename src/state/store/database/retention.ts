@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { queryCount } from './statement.ts';
 
 /** Rows per statement: short locks, so that no other statement waits long. */
 const batch = 5_000;
@@ -6,10 +7,7 @@ const batch = 5_000;
 /** Deletes one batch of rows older than `days`. @returns how many; 0 means that none is left */
 export type DeleteOld = (sql: Sql, days: number) => Promise<number>;
 
-const deleteBy =
-  (statement: string): DeleteOld =>
-  async (sql, days) =>
-    (await sql.query(statement, [days])).length;
+const deleteBy: (text: string) => DeleteOld = queryCount<[days: number]>;
 
 const isOld = (column: string): string => `${column} < now() - $1 * interval '1 day'`;
 
@@ -95,13 +93,9 @@ const unusedVersions = (more: string): string => `ctid = any (array(
       limit ${batch}))`;
 
 /** Work that no process does, `days` after it began; what was set aside stays until an operator allows it again. */
-export const deleteOldGuardedWork: DeleteOld = async (sql, days) => {
-  const rows = await sql.query(
-    `delete from guarded_work where set_aside_at is null and ${isOld('expires_at')} returning 1`,
-    [days],
-  );
-  return rows.length;
-};
+export const deleteOldGuardedWork = deleteBy(
+  `delete from guarded_work where set_aside_at is null and ${isOld('expires_at')} returning 1`,
+);
 
 /** Sources that were replaced `days` ago, that no plugin has now and that no run and no receipt names. */
 export const deleteOldPluginSources: DeleteOld = async (sql, days) => {

@@ -1,5 +1,5 @@
 import type { RunStep } from '../../../foundation/domain/run-step.ts';
-import type { Sql } from './database.ts';
+import { queryOne } from './statement.ts';
 import { running } from '../runs/run-moves.ts';
 
 export interface ServiceState {
@@ -15,9 +15,8 @@ export interface ServiceState {
   readonly workSetAside: number;
 }
 
-export async function readServiceState(sql: Sql): Promise<ServiceState> {
-  const [row] = await sql.query<ServiceState>(
-    `select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 0)
+export const readServiceState = queryOne<ServiceState>(`
+     select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 0)
                         from batch_exports where deleted_at is null), 0)::float8 as "tickLagSeconds",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
@@ -30,8 +29,4 @@ export async function readServiceState(sql: Sql): Promise<ServiceState> {
             u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"
        from (select count(*), min(c.data_interval_end) as oldest
                from receipts c join batch_exports e on e.id = c.export_id and e.deleted_at is null
-              where not c.settled) u`,
-  );
-  if (!row) throw new Error('no row');
-  return row;
-}
+              where not c.settled) u`);

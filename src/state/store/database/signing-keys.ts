@@ -1,5 +1,6 @@
 import type { PublicKeyEntry } from '../../../foundation/domain/signature.ts';
 import type { Sql } from './database.ts';
+import { command, queryFirst } from './statement.ts';
 
 export interface StoredSigningKey {
   readonly keyId: string;
@@ -16,17 +17,12 @@ export async function listSigningKeys(sql: Sql): Promise<PublicKeyEntry[]> {
   return rows.map((row) => ({ ...row, algorithm: 'Ed25519' }));
 }
 
-export async function findSigningKey(sql: Sql): Promise<StoredSigningKey | null> {
-  const [row] = await sql.query<StoredSigningKey>(
-    `select key_id as "keyId", private_key as sealed from signing_keys order by number desc limit 1`,
-  );
-  return row ?? null;
-}
+export const findSigningKey = queryFirst<StoredSigningKey>(
+  `select key_id as "keyId", private_key as sealed from signing_keys order by number desc limit 1`,
+);
 
 /** Other transactions that make a key wait until this one ends. */
-export async function lockSigningKeys(tx: Sql): Promise<void> {
-  await tx.query('lock table signing_keys in share row exclusive mode');
-}
+export const lockSigningKeys = command('lock table signing_keys in share row exclusive mode');
 
 /** Adds a key that signs from now on. No other private part is kept. */
 export async function addSigningKey(

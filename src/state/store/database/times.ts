@@ -32,3 +32,9 @@ export const boundsOf = ({ start, end }: DataInterval): [Timestamp, Timestamp] =
   toTimestamp(start),
   toTimestamp(end),
 ];
+
+/** The same for many intervals: their starts, and their ends. */
+export const boundLists = (intervals: readonly DataInterval[]): [Timestamp[], Timestamp[]] => [
+  intervals.map(({ start }) => toTimestamp(start)),
+  intervals.map(({ end }) => toTimestamp(end)),
+];

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command } from '../database/statement.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
@@ -90,12 +91,11 @@ const recordingOnce = prepared(
 );
 
 /** Records an activity unless the key has one for the same subject in this hour, in UTC. */
-export async function recordOncePerHour(
-  sql: Sql,
-  activity: NewActivity & { readonly action: 'viewed by an operator' },
-): Promise<void> {
-  await sql.query(recordingOnce, activityValues(activity));
-}
+export const recordOncePerHour = command(
+  recordingOnce,
+  (activity: NewActivity & { readonly action: 'viewed by an operator' }) =>
+    activityValues(activity),
+);
 
 /** Maximum size of an entry's changes. */
 const maxChangesBytes = 8 * 1024;

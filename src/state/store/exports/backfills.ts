@@ -7,6 +7,14 @@ import {
 } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import {
+  command,
+  queryAny,
+  queryFirst,
+  queryNumber,
+  queryRows,
+  queryValues,
+} from '../database/statement.ts';
+import {
   Conditions,
   type KeysetPage,
   type KeysetPosition,
@@ -70,68 +78,34 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   return row.id;
 }
 
-export async function listRunningBackfills(sql: Sql): Promise<string[]> {
-  const rows = await sql.query<{ id: string }>(`select id from backfills where status = 'Running'`);
-  return rows.map((row) => row.id);
-}
+export const listRunningBackfills = queryValues<string>(
+  `select id from backfills where status = 'Running'`,
+);
 
-export async function findRunningRanges(
-  tx: Sql,
-  exportId: string,
-): Promise<{ id: string; range: DataInterval }[]> {
-  return tx.query(
-    `select id, ${rangeOf('backfills')} as range from backfills where export_id = $1 and status = 'Running'`,
-    [exportId],
-  );
-}
+export const findRunningRanges = queryRows<{ id: string; range: DataInterval }, [exportId: string]>(
+  `select id, ${rangeOf('backfills')} as range from backfills where export_id = $1 and status = 'Running'`,
+);
 
-export async function countRunningBackfills(tx: Sql, teamId: number): Promise<number> {
-  const [row] = await tx.query<{ n: number }>(
-    `select count(*)::int as n from backfills where team_id = $1 and status = 'Running'`,
-    [teamId],
-  );
-  return row?.n ?? 0;
-}
+export const countRunningBackfills = queryNumber<[teamId: number]>(
+  `select count(*)::int as n from backfills where team_id = $1 and status = 'Running'`,
+);
 
-export async function finishBackfill(
-  tx: Sql,
-  id: string,
-  status: 'Completed' | 'Cancelled',
-): Promise<boolean> {
-  const rows = await tx.query(
-    `update backfills set status = $2, finished_at = now(), last_updated_at = now()
-      where id = $1 and status = 'Running' returning id`,
-    [id, status],
-  );
-  return rows.length === 1;
-}
+export const finishBackfill = queryAny<[id: string, status: 'Completed' | 'Cancelled']>(`
+     update backfills set status = $2, finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' returning id`);
 
 /** If its newest `failures` runs that ended have all Failed. Only a failed run asks. @returns whether it has stopped now */
-export async function stopFailingBackfill(
-  tx: Sql,
-  id: string,
-  failures: number,
-  reason: string,
-): Promise<boolean> {
-  const rows = await tx.query(
-    `update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
+export const stopFailingBackfill = queryAny<[id: string, failures: number, reason: string]>(`
+     update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
       where id = $1 and status = 'Running' and $2 <= (
         select count(*) filter (where newest.status = 'Failed') from (
           select r.status from runs r where r.backfill_id = $1 and r.finished_at is not null and r.status <> 'Cancelled'
            order by r.finished_at desc limit $2) newest)
-     returning id`,
-    [id, failures, reason],
-  );
-  return rows.length === 1;
-}
+     returning id`);
 
-export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
-      where export_id = $1 and status = 'Running'`,
-    [exportId],
-  );
-}
+export const cancelBackfillsOf = command<[exportId: string]>(`
+     update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
+      where export_id = $1 and status = 'Running'`);
 
 /** Says whether a backfill passes over the interval that starts at an instant. */
 export type PassesOver = (start: Instant) => boolean;
@@ -207,17 +181,10 @@ const progress = `lateral (
            coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
       from runs r where r.backfill_id = b.id) as p`;
 
-export async function findBackfill(
-  sql: Sql,
-  exportId: string,
-  id: string,
-): Promise<BackfillWithProgress | null> {
-  const [row] = await sql.query<BackfillWithProgress>(
-    `select ${columns} from backfills b, ${progress} where b.id = $1 and b.export_id = $2`,
-    [id, exportId],
-  );
-  return row ?? null;
-}
+export const findBackfill = queryFirst<BackfillWithProgress, [exportId: string, id: string]>(
+  `select ${columns} from backfills b, ${progress} where b.id = $1 and b.export_id = $2`,
+  (exportId, id) => [id, exportId],
+);
 
 export async function listBackfills(
   sql: Sql,

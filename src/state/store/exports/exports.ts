@@ -5,6 +5,7 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql, Transactor } from '../database/database.ts';
+import { command, queryAny, queryFlag, queryValue, queryValues } from '../database/statement.ts';
 import { prepared } from '../database/prepared.ts';
 import { byReach, type Reach, reaches, reachValue } from '../tenants/tenants.ts';
 import { instantOf } from '../database/times.ts';
@@ -166,23 +167,16 @@ export async function createBatchExport(
 }
 
 /** Until the transaction ends: what the next statement finds among the exports of the project is all that there is. */
-export async function holdCreations(tx: Sql, teamId: number): Promise<void> {
-  await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
-}
+export const holdCreations = command('select pg_advisory_xact_lock($1, $2)', (teamId: number) => [
+  creationLock,
+  teamId,
+]);
 
 /** The oldest export of a project that has exactly this name, and is not deleted. */
-export async function findExportNamed(
-  sql: Sql,
-  teamId: number,
-  name: string,
-): Promise<string | null> {
-  const [row] = await sql.query<{ id: string }>(
-    prepared(`select id from batch_exports where team_id = $1 and name = $2 and deleted_at is null
+export const findExportNamed = queryValue<string, [teamId: number, name: string]>(
+  prepared(`select id from batch_exports where team_id = $1 and name = $2 and deleted_at is null
        order by created_at, id limit 1`),
-    [teamId, name],
-  );
-  return row?.id ?? null;
-}
+);
 
 const finding = byReach(
   (reach) => `select ${columns} from batch_exports e
@@ -208,13 +202,9 @@ export async function hasRuns(sql: Sql, id: string): Promise<boolean> {
   return row?.has !== false;
 }
 
-export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
-  const [row] = await sql.query<{ is: boolean }>(
-    'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',
-    [model],
-  );
-  return row?.is === true;
-}
+export const isModelExported = queryFlag<[model: string]>(
+  'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',
+);
 
 const locking = prepared(
   `select ${columns} from batch_exports e where e.id = $1 for no key update`,
@@ -248,14 +238,9 @@ export async function lockExportNow(
   return { batchExport: toBatchExport(row), now };
 }
 
-export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
-  const rows = await tx.query(
-    `update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
-      where id = $1 and deleted_at is null returning id`,
-    [id],
-  );
-  return rows.length === 1;
-}
+export const markBatchExportDeleted = queryAny<[id: string]>(`
+     update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
+      where id = $1 and deleted_at is null returning id`);
 
 /** The effect of a run's end on its export. */
 export interface FailureStreak {
@@ -289,27 +274,22 @@ export async function recordFailure(
 }
 
 /** Exports of a tenant that are not paused, or whose pause has this code. */
-export async function listPausableExports(
-  sql: Sql,
-  { organizationId, teamId }: Reach,
-  code: string | null,
-): Promise<readonly string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `select e.id from batch_exports e join projects p on p.id = e.team_id
+export const listPausableExports = queryValues<string, [reach: Reach, code: string | null]>(
+  `select e.id from batch_exports e join projects p on p.id = e.team_id
       where p.organization_id = $1 and ($2::int is null or p.id = $2) and e.deleted_at is null
         and case when $3::text is null then not e.paused else e.paused and e.paused_code = $3 end
       order by e.id`,
-    [organizationId, teamId, code],
-  );
-  return rows.map(({ id }) => id);
-}
+  ({ organizationId, teamId }, code) => [organizationId, teamId, code],
+);
 
 /** Ends the pause of an export that the transaction has locked. No failure before it counts any more. */
-export async function endPause(tx: Sql, exportId: string, schedule: Schedule): Promise<void> {
-  await tx.query(
-    `update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
+export const endPause = command(
+  `update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
             last_updated_at = clock_timestamp()
       where id = $1`,
-    [exportId, JSON.stringify(schedule), toTimestamp(schedule.nextTickAt)],
-  );
-}
+  (exportId: string, schedule: Schedule) => [
+    exportId,
+    JSON.stringify(schedule),
+    toTimestamp(schedule.nextTickAt),
+  ],
+);

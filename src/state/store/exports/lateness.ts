@@ -1,4 +1,4 @@
-import type { Sql } from '../database/database.ts';
+import { queryCount } from '../database/statement.ts';
 import { lateSince } from './export-states.ts';
 import { prepared } from '../database/prepared.ts';
 
@@ -14,9 +14,7 @@ const checkSql = prepared(`with changed as (
        from changed where e.id = changed.id returning 1`);
 
 /** By Postgres' clock. Workers may check at the same time; an export that is locked is left. @returns how many changed */
-export async function checkLateness(sql: Sql): Promise<number> {
-  return (await sql.query(checkSql)).length;
-}
+export const checkLateness = queryCount(checkSql);
 
 /** An interval without data that no run fills by itself is reported after so long. */
 const reportedAfter = `interval '1 hour'`;
@@ -25,9 +23,8 @@ const isIncomplete = `(e.failing_since is null and not (e.paused and e.paused_re
     select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - ${reportedAfter}))`;
 
 /** For an hour without data, though they do not fail, or no more. @returns how many changed */
-export async function checkCompleteness(sql: Sql): Promise<number> {
-  const rows = await sql.query(
-    prepared(`with candidates as (
+export const checkCompleteness = queryCount(
+  prepared(`with candidates as (
        select distinct export_id as id from holes where noted_at < now() - ${reportedAfter}
        union select id from batch_exports where incomplete_since is not null
      ), changed as (
@@ -38,6 +35,4 @@ export async function checkCompleteness(sql: Sql): Promise<number> {
      update batch_exports e set incomplete_since = case when ${isIncomplete} then
               (select min(h.noted_at) from missing_intervals h where h.export_id = e.id) end
        from changed where e.id = changed.id returning 1`),
-  );
-  return rows.length;
-}
+);

@@ -1,22 +1,18 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows, queryValues } from '../database/statement.ts';
 import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import { live, running } from '../runs/run-moves.ts';
 
 /** For the uploads that are open there. Call it before the new one is written, in the same transaction. */
-export async function retireDestination(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `with moved as (
+export const retireDestination = command<[exportId: string]>(`with moved as (
        insert into former_destinations (export_id, version, destination_config, destination_secrets)
        select id, destination_version, destination_config, destination_secrets from batch_exports where id = $1
      )
      update batch_exports set destination_version = destination_version + 1,
-            store_traits = null, store_traits_version = null, store_traits_at = null where id = $1`,
-    [exportId],
-  );
-}
+            store_traits = null, store_traits_version = null, store_traits_at = null where id = $1`);
 
 export interface FormerDestination {
   readonly version: number;
@@ -24,15 +20,9 @@ export interface FormerDestination {
   readonly config: DestinationConfig;
 }
 
-export async function listFormerDestinations(
-  sql: Sql,
-  exportId: string,
-): Promise<FormerDestination[]> {
-  return sql.query<FormerDestination>(
-    `select version, destination_config as config from former_destinations where export_id = $1`,
-    [exportId],
-  );
-}
+export const listFormerDestinations = queryRows<FormerDestination, [exportId: string]>(
+  `select version, destination_config as config from former_destinations where export_id = $1`,
+);
 
 /** Its files there are current again. Call it after the move, in the same transaction. @param versions of that place */
 export async function returnToPlace(
@@ -97,13 +87,9 @@ const uncompared = `former_destinations f join batch_exports e on e.id = f.expor
     and not ${isSetAside('compare_places', 'f.export_id')}`;
 
 /** Teams with places that the sweep should compare now, in random order. */
-export async function findTeamsWithUncomparedPlaces(sql: Sql, limit: number): Promise<number[]> {
-  const rows = await sql.query<{ teamId: number }>(
-    `select e.team_id as "teamId" from ${uncompared} group by 1 order by random() limit $1`,
-    [limit],
-  );
-  return rows.map(({ teamId }) => teamId);
-}
+export const findTeamsWithUncomparedPlaces = queryValues<number, [limit: number]>(
+  `select e.team_id as "teamId" from ${uncompared} group by 1 order by random() limit $1`,
+);
 
 /** A place that an export has left, beside the present one: they may be one bucket by two addresses. */
 export interface UncomparedPlace {
@@ -182,17 +168,12 @@ export async function deleteSpentDestinations(sql: Sql): Promise<void> {
 }
 
 /** Prefixes and templates of names that an export had, as far as its activity goes back. @param usual if none was said */
-export async function listFormerNames(
-  sql: Sql,
-  exportId: string,
-  usual: string,
-): Promise<readonly { readonly prefix: string; readonly fileName: string }[]> {
-  return sql.query<{ prefix: string; fileName: string }>(
-    `select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
+export const listFormerNames = queryRows<
+  { prefix: string; fileName: string },
+  [exportId: string, usual: string]
+>(`
+     select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
             coalesce(c -> 'before' -> 'config' ->> 'file_name', $2) as "fileName"
        from activity a, jsonb_array_elements(a.changes) c
       where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
-        and jsonb_typeof(c -> 'before') = 'object' limit 20`,
-    [exportId, usual],
-  );
-}
+        and jsonb_typeof(c -> 'before') = 'object' limit 20`);

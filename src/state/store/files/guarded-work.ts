@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows } from '../database/statement.ts';
 import { isTime } from '../database/times.ts';
 
 /** Work besides runs that reads what others wrote. The id is that of the export or of the step. */
@@ -67,9 +68,9 @@ export async function endWork(sql: Sql, { kind, id }: GuardedWork, holder: strin
 }
 
 /** The process ends as it was asked to: what it leaves is no death. */
-export async function leaveWork(sql: Sql, holder: string): Promise<void> {
-  await sql.query(`update guarded_work set holder = null where holder = $1`, [holder]);
-}
+export const leaveWork = command<[holder: string]>(
+  `update guarded_work set holder = null where holder = $1`,
+);
 
 export const isSetAside = (kind: GuardedKind, id: string): string =>
   `exists (select from guarded_work g where g.kind = '${kind}' and g.id = ${id}::text and g.set_aside_at is not null)`;
@@ -81,17 +82,11 @@ export interface WorkSetAside extends GuardedWork {
 
 const columns = `kind, id, deaths, set_aside_at as "setAsideAt"`;
 
-export async function listWorkSetAside(sql: Sql, limit: number): Promise<WorkSetAside[]> {
-  return sql.query<WorkSetAside>(
-    `select ${columns} from guarded_work where set_aside_at is not null order by set_aside_at, kind, id limit $1`,
-    [limit],
-  );
-}
+export const listWorkSetAside = queryRows<WorkSetAside, [limit: number]>(
+  `select ${columns} from guarded_work where set_aside_at is not null order by set_aside_at, kind, id limit $1`,
+);
 
 /** Lets the sweep do it again. @param id null: all @returns what was set aside */
-export async function retryWork(sql: Sql, id: string | null): Promise<WorkSetAside[]> {
-  return sql.query<WorkSetAside>(
-    `delete from guarded_work where set_aside_at is not null and ($1::text is null or id = $1) returning ${columns}`,
-    [id],
-  );
-}
+export const retryWork = queryRows<WorkSetAside, [id: string | null]>(
+  `delete from guarded_work where set_aside_at is not null and ($1::text is null or id = $1) returning ${columns}`,
+);

@@ -2,6 +2,7 @@ import type { StoredDestination } from '../../../foundation/domain/batch-export.
 import type { LeftoverFile } from '../../../foundation/domain/receipt.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows, querySet, queryValues } from '../database/statement.ts';
 import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { Lease } from '../runs/lease.ts';
@@ -42,9 +43,8 @@ const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejec
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 
 /** None while a run is live: it removes them at its end. One that was just deleted is left out until it is deleted again. */
-export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
-  return sql.query<ListedFile>(
-    `select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
+export const listLeftoverFiles = queryRows<ListedFile, [place: IntervalPlace]>(
+  `select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
             l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
        from leftover_files l
       where ${ofInterval} and ${isDeletable}
@@ -54,24 +54,20 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,
-    [place.exportId, ...boundsOf(place.interval), place.destinationVersion],
-  );
-}
+  (place) => [place.exportId, ...boundsOf(place.interval), place.destinationVersion],
+);
 
 /** Deletes the records of files that a run noted and that the store refused to put. */
-export async function withdrawFiles(
-  sql: Sql,
-  { runId, fence, destinationVersion }: Lease & { readonly destinationVersion: number },
-  keys: readonly string[],
-): Promise<void> {
-  await sql.query(
-    `delete from leftover_files l using runs r
+export const withdrawFiles = command(
+  `delete from leftover_files l using runs r
       where r.id = $1 and r.fence = $2 and l.export_id = r.export_id and l.destination_version = $3
         and l.data_interval_start = r.data_interval_start and l.data_interval_end = r.data_interval_end
         and l.key = any ($4::text[]) and l.uncommitted`,
-    [runId, fence, destinationVersion, keys],
-  );
-}
+  (
+    { runId, fence, destinationVersion }: Lease & { readonly destinationVersion: number },
+    keys: readonly string[],
+  ) => [runId, fence, destinationVersion, keys],
+);
 
 /** If an object may come again, its record stays: the sweep deletes it once more, an hour later. */
 export async function forgetLeftoverFiles(
@@ -92,14 +88,11 @@ export async function forgetLeftoverFiles(
 }
 
 /** At its present place, and not deleted yet. @param since only intervals that start then or later; null: all */
-export async function listReplacedFiles(
-  sql: Sql,
-  exportId: string,
-  since: Instant | null,
-  limit: number,
-): Promise<readonly string[]> {
-  const rows = await sql.query<{ key: string }>(
-    `select l.key from leftover_files l
+export const listReplacedFiles = queryValues<
+  string,
+  [exportId: string, since: Instant | null, limit: number]
+>(
+  `select l.key from leftover_files l
        join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
         and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
        join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
@@ -107,36 +100,24 @@ export async function listReplacedFiles(
         and (l.generation < c.generation or c.manifest_key is null)
         and l.key is distinct from l.manifest_key and l.key not in (${namedKeys})
       order by l.key limit $3`,
-    [exportId, since === null ? null : toTimestamp(since), limit],
-  );
-  return rows.map(({ key }) => key);
-}
+  (exportId, since, limit) => [exportId, since === null ? null : toTimestamp(since), limit],
+);
 
 /** Those of the keys that are leftovers of the export, at any version of its destination. */
-export async function findLeftovers(
-  sql: Sql,
-  exportId: string,
-  keys: readonly string[],
-): Promise<ReadonlySet<string>> {
-  const rows = await sql.query<{ key: string }>(
-    'select key from leftover_files where export_id = $1 and key = any ($2::text[])',
-    [exportId, keys],
-  );
-  return new Set(rows.map(({ key }) => key));
-}
+export const findLeftovers = querySet<string, [exportId: string, keys: readonly string[]]>(
+  'select key from leftover_files where export_id = $1 and key = any ($2::text[])',
+);
 
 /** Manifests of an interval that are no longer those of its receipt, at this version of the destination. */
-export async function listFormerManifests(
-  sql: Sql,
-  { exportId, interval, destinationVersion }: IntervalPlace,
-): Promise<readonly string[]> {
-  const rows = await sql.query<{ key: string }>(
-    `select l.key from leftover_files l where ${ofInterval} and l.key = l.manifest_key and not l.uncommitted
+export const listFormerManifests = queryValues<string, [place: IntervalPlace]>(
+  `select l.key from leftover_files l where ${ofInterval} and l.key = l.manifest_key and not l.uncommitted
       order by l.key`,
-    [exportId, ...boundsOf(interval), destinationVersion],
-  );
-  return rows.map(({ key }) => key);
-}
+  ({ exportId, interval, destinationVersion }) => [
+    exportId,
+    ...boundsOf(interval),
+    destinationVersion,
+  ],
+);
 
 /** An interval with files to remove, and facts of its current receipt. */
 export interface RemovalWork extends IntervalPlace {
@@ -175,21 +156,20 @@ const dueRemovals = `leftover_files l
           and (l.tried_at is null or l.tried_at < now() - ${removalPause('l.tries')})`;
 
 /** Teams with files that the sweep should remove now, in random order. */
-export async function findTeamsWithRemovals(sql: Sql, limit: number): Promise<number[]> {
-  const rows = await sql.query<{ teamId: number }>(
-    `select e.team_id as "teamId" from ${dueRemovals} group by 1 order by random() limit $1`,
-    [limit],
-  );
-  return rows.map(({ teamId }) => teamId);
-}
+export const findTeamsWithRemovals = queryValues<number, [limit: number]>(
+  `select e.team_id as "teamId" from ${dueRemovals} group by 1 order by random() limit $1`,
+);
 
 /** Records how a removal went that did not fail as a whole. @param isLeft whether the sweep should soon go on */
-export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean): Promise<void> {
-  await sql.query(
-    `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,
-    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, isLeft],
-  );
-}
+export const endRemoval = command(
+  `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,
+  (place: IntervalPlace, isLeft: boolean) => [
+    place.exportId,
+    ...boundsOf(place.interval),
+    place.destinationVersion,
+    isLeft,
+  ],
+);
 
 /** Takes one interval of a team: no other sweep takes it for an hour. */
 export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork | null> {

@@ -1,5 +1,5 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
-import type { Sql } from '../database/database.ts';
+import { queryFirst } from '../database/statement.ts';
 import type { CommittedFiles } from '../../../foundation/domain/receipt.ts';
 import type { Run } from '../runs/runs.ts';
 
@@ -19,12 +19,11 @@ export interface IntervalFiles
 }
 
 /** Null if the interval of the run is not exported. */
-export async function findFilesOf(
-  sql: Sql,
-  run: Pick<Run, 'id' | 'exportId' | 'startsAt' | 'endsAt'>,
-): Promise<IntervalFiles | null> {
-  const [row] = await sql.query<IntervalFiles>(
-    `select c.run_id as "runId", c.generation, c.manifest_key as "manifestKey", c.files,
+export const findFilesOf = queryFirst<
+  IntervalFiles,
+  [run: Pick<Run, 'id' | 'exportId' | 'startsAt' | 'endsAt'>]
+>(
+  `select c.run_id as "runId", c.generation, c.manifest_key as "manifestKey", c.files,
             c.rejected_files as "rejectedFiles",
             (select r.committing_generation from runs r where r.id = $4 and r.status = 'Completed') as "runGeneration", json_build_object('type', e.destination_type,
               'leftVersion', nullif(c.destination_version, e.destination_version),
@@ -33,7 +32,5 @@ export async function findFilesOf(
        from receipts c join batch_exports e on e.id = c.export_id
        left join former_destinations f on f.export_id = c.export_id and f.version = c.destination_version
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3`,
-    [run.exportId, run.startsAt, run.endsAt, run.id],
-  );
-  return row ?? null;
-}
+  (run) => [run.exportId, run.startsAt, run.endsAt, run.id],
+);

@@ -4,6 +4,7 @@ import {
   traitsValidDays,
 } from '../../../foundation/domain/store-traits.ts';
 import type { Sql } from '../database/database.ts';
+import { command } from '../database/statement.ts';
 
 export interface TriedPlace {
   readonly exportId: string;
@@ -28,14 +29,12 @@ export async function findStoreTraits(
 }
 
 /** Unless the destination has moved meanwhile. @param traits null: the store behaved differently, so the next run probes it */
-export async function keepStoreTraits(
-  sql: Sql,
-  { exportId, destinationVersion }: TriedPlace,
-  traits: StoreTraits | null,
-): Promise<void> {
-  await sql.query(
-    `update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
+export const keepStoreTraits = command(
+  `update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
       where id = $1 and destination_version = $2`,
-    [exportId, destinationVersion, traits && JSON.stringify(traits)],
-  );
-}
+  ({ exportId, destinationVersion }: TriedPlace, traits: StoreTraits | null) => [
+    exportId,
+    destinationVersion,
+    traits && JSON.stringify(traits),
+  ],
+);

@@ -1,5 +1,5 @@
 import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../database/database.ts';
+import { queryNumber, queryRows } from '../database/statement.ts';
 import { live } from '../runs/run-moves.ts';
 import { intervalOf } from '../database/times.ts';
 
@@ -13,13 +13,11 @@ export interface UnfinishedCommit {
 const atPresentPlace = `leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version`;
 
 /** Oldest first, without those with a live run, which ends such a state. @param since the first interval; null: all */
-export async function listUnfinishedCommits(
-  sql: Sql,
-  exportId: string,
-  since: Instant | null,
-): Promise<UnfinishedCommit[]> {
-  return sql.query<UnfinishedCommit>(
-    `select ${intervalOf('l')} as interval, l.generation is not null as "hasReceipt"
+export const listUnfinishedCommits = queryRows<
+  UnfinishedCommit,
+  [exportId: string, since: Instant | null]
+>(
+  `select ${intervalOf('l')} as interval, l.generation is not null as "hasReceipt"
        from (select distinct l.data_interval_start, l.data_interval_end, c.generation
                from ${atPresentPlace}
                left join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
@@ -30,15 +28,10 @@ export async function listUnfinishedCommits(
                 and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                        and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)) l
       order by l.data_interval_start, l.data_interval_end`,
-    [exportId, since === null ? null : toTimestamp(since)],
-  );
-}
+  (exportId, since) => [exportId, since === null ? null : toTimestamp(since)],
+);
 
 /** Counts the deleted files of an export that are deleted once more, because a late request may bring them back. */
-export async function countDeletedAgain(sql: Sql, exportId: string): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*) from ${atPresentPlace} where l.export_id = $1 and l.deleted_at is not null`,
-    [exportId],
-  );
-  return row?.count ?? 0;
-}
+export const countDeletedAgain = queryNumber<[exportId: string]>(
+  `select count(*) from ${atPresentPlace} where l.export_id = $1 and l.deleted_at is not null`,
+);

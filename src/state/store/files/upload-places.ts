@@ -3,6 +3,7 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryAny, queryRows, querySet, queryValues } from '../database/statement.ts';
 import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { prepared } from '../database/prepared.ts';
 import { intervalOf, isSameInterval } from '../database/times.ts';
@@ -21,13 +22,8 @@ const backoff = (tries: string) =>
   `least(21600, 5 * power(2, least(${tries}, 20))) * interval '1 s'`;
 
 /** Extends the lease too. Must be durable before the store is asked for an upload. @returns false if the lease is lost */
-export async function noteUploads(
-  sql: Sql,
-  lease: Lease & { readonly destinationVersion: number },
-  leaseMs: number,
-): Promise<boolean> {
-  const rows = await sql.query(
-    prepared(`with held as (
+export const noteUploads = queryAny(
+  prepared(`with held as (
        update runs set lease_expires_at = now() + $4 * interval '1 ms'
         where id = $1 and fence = $2 and ${isRunning('runs')} returning export_id
      ), noted as (
@@ -35,22 +31,21 @@ export async function noteUploads(
        on conflict (export_id, destination_version) do update set notes = p.notes + 1
      )
      select from held`),
-    [lease.runId, lease.fence, lease.destinationVersion, leaseMs],
-  );
-  return rows.length === 1;
-}
+  (lease: Lease & { readonly destinationVersion: number }, leaseMs: number) => [
+    lease.runId,
+    lease.fence,
+    lease.destinationVersion,
+    leaseMs,
+  ],
+);
 
 const due = `upload_places p join batch_exports e on e.id = p.export_id
   where p.look_at <= now() and not ${isSetAside('abort_uploads', 'p.export_id')}`;
 
 /** Teams with places that the sweep should look at now, in random order. */
-export async function findTeamsToLookAt(sql: Sql, limit: number): Promise<number[]> {
-  const rows = await sql.query<{ teamId: number }>(
-    `select e.team_id as "teamId" from ${due} group by 1 order by random() limit $1`,
-    [limit],
-  );
-  return rows.map(({ teamId }) => teamId);
-}
+export const findTeamsToLookAt = queryValues<number, [limit: number]>(
+  `select e.team_id as "teamId" from ${due} group by 1 order by random() limit $1`,
+);
 
 /** A place that one sweep looks at: one version of the destination of an export. */
 export interface UploadPlace {
@@ -119,12 +114,13 @@ export async function endLook(
   );
 }
 
-export async function forgetUploadPlace(
-  sql: Sql,
-  { exportId, destinationVersion }: Pick<UploadPlace, 'exportId' | 'destinationVersion'>,
-): Promise<void> {
-  await sql.query(`delete from upload_places where ${ofPlace}`, [exportId, destinationVersion]);
-}
+export const forgetUploadPlace = command(
+  `delete from upload_places where ${ofPlace}`,
+  ({ exportId, destinationVersion }: Pick<UploadPlace, 'exportId' | 'destinationVersion'>) => [
+    exportId,
+    destinationVersion,
+  ],
+);
 
 export interface ListedUpload {
   readonly key: string;
@@ -165,13 +161,11 @@ const mayBeReplaced = `exists (select from runs r where r.export_id = e.id and r
    and r.data_interval_end = i.data_interval_end and ${isInPlace('r')} and r.finished_at > now() - ${pause})`;
 
 /** By their keys. Ask after the store was asked: later attempts have higher generations. @returns those of a generation that was given */
-export async function judgeUploads(
-  sql: Sql,
-  exportId: string,
-  uploads: readonly ListedUpload[],
-): Promise<readonly JudgedUpload[]> {
-  return sql.query<JudgedUpload>(
-    `select k.key, ${intervalOf('i')} as interval,
+export const judgeUploads = queryRows<
+  JudgedUpload,
+  [exportId: string, uploads: readonly ListedUpload[]]
+>(
+  `select k.key, ${intervalOf('i')} as interval,
             not exists (select from runs r where r.export_id = e.id and ${holds})
               and (e.deleted_at is not null or not (${mayBeCommitted} or ${mayBeReplaced})) as "isAbandoned",
             coalesce((select jsonb_agg(jsonb_build_object('exportId', o.id, 'model', o.model, 'config', o.destination_config))
@@ -182,21 +176,13 @@ export async function judgeUploads(
        join lateral (
          select r.data_interval_start, r.data_interval_end, max(r.file_generation) as given from runs r
           where r.export_id = $1 and r.data_interval_start = k.start group by 1, 2) i on k.generation <= i.given`,
-    [exportId, JSON.stringify(uploads.filter(isStorable))],
-  );
-}
+  (exportId, uploads) => [exportId, JSON.stringify(uploads.filter(isStorable))],
+);
 
 /** A store may list any key: PostgreSQL takes no NUL and no lone surrogate. */
 const isStorable = ({ key, start, generation }: ListedUpload): boolean =>
   !/[\0\p{Cs}]/u.test(key) && parseTime(start) !== null && generation < 2 ** 31;
 
-export async function findEndedRuns(
-  sql: Sql,
-  runIds: readonly string[],
-): Promise<ReadonlySet<string>> {
-  const rows = await sql.query<{ id: string }>(
-    `select id from runs where id = any ($1::uuid[]) and finished_at is not null`,
-    [runIds],
-  );
-  return new Set(rows.map(({ id }) => id));
-}
+export const findEndedRuns = querySet<string, [runIds: readonly string[]]>(
+  `select id from runs where id = any ($1::uuid[]) and finished_at is not null`,
+);

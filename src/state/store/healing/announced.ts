@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryRows } from '../database/statement.ts';
 import { mayRun } from './healing.ts';
 
 export interface HeldUp {
@@ -18,21 +19,14 @@ const columns = `p.organization_id as "organizationId", e.team_id as "teamId", e
 const healing = `(select count(*)::int from holes h where h.export_id = e.id and h.heals_since is not null)`;
 
 /** That have failed for a minute, have intervals that heal, and are not announced. `isKnown`: the cause was, for another of the organization. */
-export async function listNewlyHeldUp(
-  tx: Sql,
-  limit: number,
-): Promise<readonly (HeldUp & { readonly isKnown: boolean })[]> {
-  return tx.query(
-    `select ${columns}, ${healing} as intervals, e.failing_code as code, e.failing_since as since,
+export const listNewlyHeldUp = queryRows<HeldUp & { readonly isKnown: boolean }, [limit: number]>(`
+     select ${columns}, ${healing} as intervals, e.failing_code as code, e.failing_since as since,
             exists (select from batch_exports o join projects q on q.id = o.team_id
                      where o.announced_code = e.failing_code and q.organization_id = p.organization_id) as "isKnown"
        from batch_exports e join projects p on p.id = e.team_id
       where e.failing_since < clock_timestamp() - interval '1 minute' and e.announced_code is null and e.failing_code is not null
         and ${mayRun} and exists (select from holes h where h.export_id = e.id and h.heals_since is not null)
-      order by e.created_at, e.id limit $1 for no key update of e skip locked`,
-    [limit],
-  );
-}
+      order by e.created_at, e.id limit $1 for no key update of e skip locked`);
 
 export async function noteAnnounced(tx: Sql, heldUp: readonly HeldUp[]): Promise<void> {
   if (heldUp.length === 0) return;
@@ -44,9 +38,7 @@ export async function noteAnnounced(tx: Sql, heldUp: readonly HeldUp[]): Promise
 }
 
 /** None of their organization fails with it any more. `intervals`: what was healed since, and what still heals. */
-export async function takeOver(tx: Sql): Promise<readonly HeldUp[]> {
-  return tx.query(
-    `with announced as (
+export const takeOver = queryRows<HeldUp>(`with announced as (
        select e.id, p.organization_id, e.announced_code as code, e.announced_at, ${mayRun} and e.failing_since is not null
                 and exists (select from holes h where h.export_id = e.id and h.heals_since is not null) as lasts
          from batch_exports e join projects p on p.id = e.team_id where e.announced_code is not null
@@ -61,6 +53,4 @@ export async function takeOver(tx: Sql): Promise<readonly HeldUp[]> {
      )
      select ${columns}, o.code, o.announced_at as since, ${healing} + (select count(*)::int from runs r
               where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > o.announced_at) as intervals
-       from taken e join over o on o.id = e.id join projects p on p.id = e.team_id order by e.created_at, e.id`,
-  );
-}
+       from taken e join over o on o.id = e.id join projects p on p.id = e.team_id order by e.created_at, e.id`);

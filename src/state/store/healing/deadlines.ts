@@ -7,8 +7,9 @@ import {
   toTimestamp,
 } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows } from '../database/statement.ts';
 import { live } from '../runs/run-moves.ts';
-import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
+import { boundLists, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
 export interface CheckedExport {
   readonly exportId: string;
@@ -23,16 +24,12 @@ export interface CheckedExport {
 }
 
 /** Exports whose check is due, longest due first. Others skip them until the transaction ends. */
-export async function lockDueChecks(tx: Sql, limit: number): Promise<CheckedExport[]> {
-  return tx.query<CheckedExport>(
-    `select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
+export const lockDueChecks = queryRows<CheckedExport, [limit: number]>(`
+     select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
             e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", d.judged_to as "judgedTo"
        from export_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
       where d.next_check_at <= clock_timestamp() and e.deleted_at is null
-      order by d.next_check_at limit $1 for update of d skip locked`,
-    [limit],
-  );
-}
+      order by d.next_check_at limit $1 for update of d skip locked`);
 
 /** SQL: whether the tick `t` made data owed: it ran, or it came in a pause that only Sluice made. */
 const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at))
@@ -62,20 +59,21 @@ const owedColumns = `t.export_id as "exportId", ${instantOf('t.tick_at')} as "ti
   ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource"`;
 
 /** Intervals that are owed and not judged, oldest first, up to `most` of each export. */
-export async function listUnjudged(
-  tx: Sql,
-  checked: readonly CheckedExport[],
-  most: number,
-): Promise<OwedInterval[]> {
-  return tx.query<OwedInterval>(
-    `select ${owedColumns} from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
+export const listUnjudged = queryRows<
+  OwedInterval,
+  [checked: readonly CheckedExport[], most: number]
+>(
+  `select ${owedColumns} from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
        cross join lateral (select * from ticks t where t.export_id = x.id and t.tick_at > x.judged_to and ${isOwed}
                             order by t.tick_at limit $3) t
        left join receipts c on ${isSameInterval('c', 't')} ${whyOf}
       order by t.export_id, t.tick_at`,
-    [checked.map(({ exportId }) => exportId), checked.map(({ judgedTo }) => judgedTo), most],
-  );
-}
+  (checked, most) => [
+    checked.map(({ exportId }) => exportId),
+    checked.map(({ judgedTo }) => judgedTo),
+    most,
+  ],
+);
 
 /** A judgement of an interval that is late, or at risk. */
 export interface LateInterval
@@ -91,7 +89,6 @@ export async function noteLate(
   late: readonly LateInterval[],
 ): Promise<{ readonly index: number; readonly isNew: boolean; readonly wasMissed: boolean }[]> {
   if (late.length === 0) return [];
-  const bounds = late.map(({ interval }) => boundsOf(interval));
   return tx.query(
     `with given as (
        select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::timestamptz[], $7::text[], $8::text[])
@@ -109,8 +106,7 @@ export async function noteLate(
      select place::int - 1 as index, is_new as "isNew", was_missed as "wasMissed" from known order by place`,
     [
       late.map(({ exportId }) => exportId),
-      bounds.map(([start]) => start),
-      bounds.map(([, end]) => end),
+      ...boundLists(late.map(({ interval }) => interval)),
       late.map(({ dueBy }) => toTimestamp(dueBy)),
       late.map(({ isMissed }) => isMissed),
       late.map(({ deliveredAt }) => (deliveredAt === null ? null : toTimestamp(deliveredAt))),
@@ -127,17 +123,15 @@ export interface Checked {
   readonly nextCheckAt: Instant;
 }
 
-export async function storeChecks(tx: Sql, checks: readonly Checked[]): Promise<void> {
-  await tx.query(
-    `update export_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
+export const storeChecks = command(
+  `update export_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
        from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as x (id, judged_to, next_check_at) where d.export_id = x.id`,
-    [
-      checks.map(({ exportId }) => exportId),
-      checks.map(({ judgedTo }) => (judgedTo === null ? null : toTimestamp(judgedTo))),
-      checks.map(({ nextCheckAt }) => toTimestamp(nextCheckAt)),
-    ],
-  );
-}
+  (checks: readonly Checked[]) => [
+    checks.map(({ exportId }) => exportId),
+    checks.map(({ judgedTo }) => (judgedTo === null ? null : toTimestamp(judgedTo))),
+    checks.map(({ nextCheckAt }) => toTimestamp(nextCheckAt)),
+  ],
+);
 
 /** An interval that missed its deadline and has now arrived. */
 export interface DeliveredLate
@@ -148,14 +142,10 @@ export interface DeliveredLate
 }
 
 /** Notes what has arrived. Intervals that were only at risk arrived in time: they are forgotten. */
-export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
-  return tx.query<DeliveredLate>(
-    `with arrived as (
+export const noteArrivals = queryRows<DeliveredLate>(`with arrived as (
        update late_intervals l set delivered_at = c.delivered_at, missed_at = case when c.delivered_at > l.due_by then coalesce(l.missed_at, l.due_by) end
          from receipts c where l.delivered_at is null and ${isSameInterval('c', 'l')} returning l.*
      )
      select a.export_id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, a.due_by as "dueBy", a.code, a.turn
        from arrived a join batch_exports e on e.id = a.export_id join projects p on p.id = e.team_id
-      where a.missed_at is not null and e.deleted_at is null`,
-  );
-}
+      where a.missed_at is not null and e.deleted_at is null`);

@@ -2,12 +2,12 @@ import { disabledCodes } from '../../../foundation/domain/batch-export.ts';
 import { decidedByPeople } from '../../../foundation/domain/causes.ts';
 import { maxMissingCounted } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../database/database.ts';
+import { command, queryNumber, queryRows, queryValues } from '../database/statement.ts';
 import { deaths, deathsOf, live } from '../runs/run-moves.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { fitsInto } from '../runs/runs.ts';
 import { hasTurn } from '../intervals/superseded.ts';
-import { boundsOf, isSameInterval, isTime } from '../database/times.ts';
+import { boundLists, boundsOf, isSameInterval, isTime } from '../database/times.ts';
 
 /** SQL: whether the hole `h` of the export `e` still heals. */
 export const isHealing = `h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp()`;
@@ -25,16 +25,12 @@ const isDisabled = `(select d.disabled_at is not null or (select o.disabled_at i
 export const mayRun = `(${isAwake} and not ${isDisabled})`;
 
 /** Those without data whose newest run failed within these hours, if no person must decide about them. */
-export async function healFailed(tx: Sql, exportId: string, hours: number): Promise<void> {
-  await tx.query(
-    `update holes h set heals_since = h.noted_at
+export const healFailed = command<[exportId: string, hours: number]>(`
+     update holes h set heals_since = h.noted_at
        from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
                      where ${isSameInterval('r', 'o')} order by r.generation desc limit 1) newest
       where ${isSameInterval('h', 'o')} and o.export_id = $1 and o.heals_since is null and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
-        and newest.status in ('Failed', 'FailedRetryable') and not is_decided_by_people(newest.error_code)`,
-    [exportId, hours],
-  );
-}
+        and newest.status in ('Failed', 'FailedRetryable') and not is_decided_by_people(newest.error_code)`);
 
 /** SQL: when the next attempt is made to heal the hole `h` of the export `e`. */
 export const nextTryOf = `greatest(h.next_try_at, e.heal_after, clock_timestamp())`;
@@ -49,18 +45,11 @@ export const healingColumn = `(select case when count(*) > 0 then jsonb_build_ob
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit ${maxMissingCounted}) x)`;
 
 /** Counts the intervals that start in `range` and that Sluice exports by itself. */
-export async function countHealing(
-  sql: Sql,
-  exportId: string,
-  range: DataInterval,
-): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*)::int as count from holes h join batch_exports e on e.id = h.export_id
+export const countHealing = queryNumber(
+  `select count(*)::int as count from holes h join batch_exports e on e.id = h.export_id
       where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and ${isHealing}`,
-    [exportId, ...boundsOf(range)],
-  );
-  return row?.count ?? 0;
-}
+  (exportId: string, range: DataInterval) => [exportId, ...boundsOf(range)],
+);
 
 /** The cause may be fixed: intervals that heal are attempted at once. */
 const retried = (exports: string) => `with fixed as (
@@ -69,16 +58,12 @@ const retried = (exports: string) => `with fixed as (
   update holes h set next_try_at = clock_timestamp(), tries = 0 from fixed where h.export_id = fixed.id and h.heals_since is not null`;
 
 /** The next sweep tries what heals of an export, whatever it waited for. */
-export async function healNow(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(retried('e.id = $1'), [exportId]);
-}
+export const healNow = command<[exportId: string]>(retried('e.id = $1'));
 
 /** The same for the exports of a project that apply its transformations. */
-export async function healTransformed(tx: Sql, teamId: number): Promise<void> {
-  await tx.query(retried('e.team_id = $1 and e.transformations and e.deleted_at is null'), [
-    teamId,
-  ]);
-}
+export const healTransformed = command<[teamId: number]>(
+  retried('e.team_id = $1 and e.transformations and e.deleted_at is null'),
+);
 
 /** SQL, for `with recursive`: a table `healing` of the ids of exports with intervals that heal, by one index descent for each. */
 const healingExports = `healing as (
@@ -101,9 +86,8 @@ const inOrder = `case when ready.waits and ready.heal_failures % 2 = 1 then h.tr
  * @param perExport runs that an export may have to heal at a time
  * @returns how many runs were made
  */
-export async function makeHealingRuns(sql: Sql, perExport: number, limit: number): Promise<number> {
-  const [row] = await sql.query<{ made: number }>(
-    `with recursive ${healingExports}, ready as (
+export const makeHealingRuns = queryNumber<[perExport: number, limit: number]>(`
+     with recursive ${healingExports}, ready as (
        select e.id, e.team_id, e.heal_for_hours, e.heal_failures, e.heal_after is not null as waits, p.organization_id,
               (select count(*) from runs r where r.export_id = e.id and r.heals and r.status in ${live}) as own
          from healing join batch_exports e on e.id = healing.export_id join projects p on p.id = e.team_id
@@ -143,20 +127,10 @@ export async function makeHealingRuns(sql: Sql, perExport: number, limit: number
      ), enqueued as (
        ${enqueueRuns('made')}
      )
-     select count(*)::int as made from made`,
-    [perExport, limit],
-  );
-  return row?.made ?? 0;
-}
+     select count(*)::int as made from made`);
 
 /** Runs that add late rows again, after one that failed, heal: they have one attempt, and the export's next one to heal comes later. */
-export async function healLateRows(
-  tx: Sql,
-  exportId: string,
-  runIds: readonly string[],
-): Promise<void> {
-  await tx.query(
-    `with marked as (
+export const healLateRows = command<[exportId: string, runIds: readonly string[]]>(`with marked as (
        update runs n set heals = true, (${deaths}) = (
          select ${deathsOf('last')} from (select) one left join lateral (
            select r.* from runs r where ${isSameInterval('r', 'n')} and r.generation < n.generation order by r.generation desc limit 1) last on last.status <> 'Completed')
@@ -165,40 +139,25 @@ export async function healLateRows(
      waiting as (
        update batch_exports set heal_after = clock_timestamp() + healing_delay(heal_failures) where id = $1 and heal_after is not null
      )
-     update outbox set backfill_id = export_id where run_id = any ($2::uuid[])`,
-    [exportId, runIds],
-  );
-}
+     update outbox set backfill_id = export_id where run_id = any ($2::uuid[])`);
 
 /** Intervals of an export that its pause kept from running heal too: they lack their data as a failed run's does. */
-export async function healMissed(
-  tx: Sql,
-  exportId: string,
-  intervals: readonly DataInterval[],
-): Promise<void> {
-  const bounds = intervals.map(boundsOf);
-  await tx.query(
-    `with missed as (
+export const healMissed = command(
+  `with missed as (
        select $1::uuid as export_id, * from unnest($2::timestamptz[], $3::timestamptz[]) as m (data_interval_start, data_interval_end)
      )
      insert into holes (export_id, data_interval_start, data_interval_end, heals_since)
      select m.*, clock_timestamp() from missed m where not exists (select from receipts c where ${isSameInterval('c', 'm')})
      on conflict do nothing`,
-    [exportId, bounds.map(([start]) => start), bounds.map(([, end]) => end)],
-  );
-}
+  (exportId: string, intervals: readonly DataInterval[]) => [exportId, ...boundLists(intervals)],
+);
 
 /** Exports that Sluice paused, and that have exported an interval since by healing. */
-export async function findHealedPauses(sql: Sql, limit: number): Promise<string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `select e.id from batch_exports e
+export const findHealedPauses = queryValues<string, [limit: number]>(`
+     select e.id from batch_exports e
       where e.paused and e.paused_reason is not null and ${mayRun} and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
-      limit $1`,
-    [limit],
-  );
-  return rows.map(({ id }) => id);
-}
+      limit $1`);
 
 /** Healing that took longer than its export allows. */
 export interface EndedHealing {
@@ -207,12 +166,8 @@ export interface EndedHealing {
   readonly intervals: number;
 }
 
-export async function endExpired(sql: Sql): Promise<EndedHealing[]> {
-  return sql.query<EndedHealing>(
-    `with ended as (
+export const endExpired = queryRows<EndedHealing>(`with ended as (
        update holes h set heals_since = null from batch_exports e
         where e.id = h.export_id and h.heals_since is not null and not ${isHealing} returning h.export_id, e.team_id
      )
-     select export_id as "exportId", team_id as "teamId", count(*)::int as intervals from ended group by 1, 2`,
-  );
-}
+     select export_id as "exportId", team_id as "teamId", count(*)::int as intervals from ended group by 1, 2`);

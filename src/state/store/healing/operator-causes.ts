@@ -4,8 +4,9 @@ import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import { isAwake, nextTryOf } from './healing.ts';
 import type { Sql } from '../database/database.ts';
+import { queryFirst, queryPage } from '../database/statement.ts';
 import { healthOfExport } from '../exports/export-states.ts';
-import { Conditions, type OffsetPage, type PageRequest } from '../database/lists.ts';
+import { Conditions, countedPage, type OffsetPage, type PageRequest } from '../database/lists.ts';
 import { rangeOf } from '../database/times.ts';
 
 /** One row for all exports that fail with the same error at the same place, for people. Each export is attempted by itself. */
@@ -121,13 +122,8 @@ const values = ({ search }: CauseSearch): unknown[] => [
 ];
 
 /** The causes that hold up the most exports first. */
-export async function listCauses(
-  sql: Sql,
-  asked: CauseSearch,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<OperatorCause>> {
-  const rows = await sql.query<OperatorCause & { count: number }>(
-    `with ${judged}
+export const listCauses = queryPage<OperatorCause, [asked: CauseSearch, page: PageRequest]>(
+  `with ${judged}
      select c.*, (select min(q.available_at) from outbox q join runs r on r.id = q.run_id and r.attempt > 0
                    where q.export_id = any (c.ids)) as "nextAttemptAt"
        from (select n.cause_id as id, min(n.turn) as turn, min(n.code) as code, min(n.place) as place,
@@ -141,13 +137,8 @@ export async function listCauses(
               where n.code is not null and ($6::text is null or n.turn = $6) and ($7::text is null or n.cause_id = $7)
               group by n.cause_id order by count(*) desc, min(n.since), n.cause_id limit $8 offset $9) c
       order by c.exports desc, c.since, c.id`,
-    [...values(asked), asked.turn, asked.causeId, limit, offset],
-  );
-  return {
-    count: rows[0]?.count ?? 0,
-    results: rows.map(({ count: _, ...cause }) => cause),
-  };
-}
+  (asked, { limit, offset }) => [...values(asked), asked.turn, asked.causeId, limit, offset],
+);
 
 export interface OperatorExport
   extends Pick<OperatorCause, 'id' | 'since' | 'missingIntervals' | 'latestError' | 'nextProbeAt'> {
@@ -192,35 +183,22 @@ export async function listOperatorExports(
       order by n.code is null, n.since, n.id`,
     conditions.values,
   );
-  return {
-    count: rows[0]?.count ?? 0,
-    results: rows.map(({ count: _, ...batchExport }) => batchExport),
-  };
+  return countedPage<OperatorExport>(rows);
 }
 
-export async function findOwnerOf(
-  sql: Sql,
-  exportId: string,
-): Promise<{ readonly organizationId: string; readonly teamId: number } | null> {
-  const [row] = await sql.query<{ organizationId: string; teamId: number }>(
-    `select p.organization_id as "organizationId", e.team_id as "teamId"
-       from batch_exports e join projects p on p.id = e.team_id where e.id = $1 and e.deleted_at is null`,
-    [exportId],
-  );
-  return row ?? null;
-}
+export const findOwnerOf = queryFirst<
+  { organizationId: string; teamId: number },
+  [exportId: string]
+>(`
+     select p.organization_id as "organizationId", e.team_id as "teamId"
+       from batch_exports e join projects p on p.id = e.team_id where e.id = $1 and e.deleted_at is null`);
 
 /** The intervals of an export without data: the first one, and the range from it to the last one. */
-export async function findMissingRange(
-  sql: Sql,
-  exportId: string,
-): Promise<{ readonly first: DataInterval; readonly all: DataInterval } | null> {
-  const [row] = await sql.query<{ first: DataInterval; all: DataInterval }>(
-    `select ${rangeOf('f')} as first, ${rangeOf('g')} as all
+export const findMissingRange = queryFirst<
+  { first: DataInterval; all: DataInterval },
+  [exportId: string]
+>(`
+     select ${rangeOf('f')} as first, ${rangeOf('g')} as all
        from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from missing_intervals where export_id = $1) g,
             (select data_interval_start as start_at, data_interval_end as end_at
-               from missing_intervals where export_id = $1 order by data_interval_start limit 1) f`,
-    [exportId],
-  );
-  return row ?? null;
-}
+               from missing_intervals where export_id = $1 order by data_interval_start limit 1) f`);

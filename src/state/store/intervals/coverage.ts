@@ -8,15 +8,15 @@ import {
   maxMissingCounted,
 } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
-import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { type Backfill, backfillColumns } from '../exports/backfills.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows, queryValue } from '../database/statement.ts';
 import { healthOf } from '../exports/export-states.ts';
 import { healingColumn } from '../healing/healing.ts';
 import { lateRowsWait } from './look-backs.ts';
 import { prepared } from '../database/prepared.ts';
 import { hasFailedAttempt, live } from '../runs/run-moves.ts';
-import { boundsOf, instantOf } from '../database/times.ts';
+import { boundLists, boundsOf, instantOf } from '../database/times.ts';
 
 /** SQL that is true if `table` has the interval of a row of `of`. */
 const has = (table: string, of: string, more = 'true'): string =>
@@ -101,12 +101,7 @@ export async function findTicksWithoutRun(
   const ticks = `select case t.fate when 'ran' then 'missing' else t.fate end as state, t.data_interval_start, t.data_interval_end
       from unnest($2::timestamptz[], $3::timestamptz[]) as g (gap_start, gap_end) join ticks t
         on t.export_id = $1 and t.fate in ('ran', 'paused') and t.data_interval_start >= g.gap_start and t.data_interval_start < g.gap_end`;
-  const edges = await sql.query<Edge>(edgesOf(ticks), [
-    exportId,
-    gaps.map(({ start }) => toTimestamp(start)),
-    gaps.map(({ end }) => toTimestamp(end)),
-  ]);
-  return joinEdges(edges);
+  return joinEdges(await sql.query<Edge>(edgesOf(ticks), [exportId, ...boundLists(gaps)]));
 }
 
 function joinEdges(edges: readonly Edge[]): CoverageRange[] {
@@ -124,48 +119,32 @@ function joinEdges(edges: readonly Edge[]): CoverageRange[] {
 }
 
 /** Intervals of `range` whose late rows wait for a person, oldest first, up to `limit`. */
-export async function listLateRowsWaits(
-  sql: Sql,
-  exportId: string,
-  range: DataInterval,
-  limit: number,
-): Promise<LateRowsWait[]> {
-  return sql.query<LateRowsWait>(
-    `select ${edgeColumns}, late_rows_wait as why from receipts c
+export const listLateRowsWaits = queryRows<
+  LateRowsWait,
+  [exportId: string, range: DataInterval, limit: number]
+>(
+  `select ${edgeColumns}, late_rows_wait as why from receipts c
       where ${lateRowsWait} and ${inRange('c')} order by data_interval_start limit $4`,
-    [exportId, ...boundsOf(range), limit],
-  );
-}
+  (exportId, range, limit) => [exportId, ...boundsOf(range), limit],
+);
 
 /** The running backfills of an export, whole: they say how far they have come. */
-export async function listBackfillsUnderWay(sql: Sql, exportId: string): Promise<Backfill[]> {
-  return sql.query<Backfill>(
-    `select ${backfillColumns} from backfills b where b.export_id = $1 and b.status = 'Running'`,
-    [exportId],
-  );
-}
+export const listBackfillsUnderWay = queryRows<Backfill, [exportId: string]>(
+  `select ${backfillColumns} from backfills b where b.export_id = $1 and b.status = 'Running'`,
+);
+
+const oldestIn = (table: string) =>
+  `(select min(data_interval_start) from ${table} where export_id = $1)`;
 
 /** Start of the oldest interval of an export that was ever asked for; null if there is none. */
-export async function findOldestInterval(sql: Sql, exportId: string): Promise<Instant | null> {
-  const oldestOf = (table: string) =>
-    `(select min(data_interval_start) from ${table} where export_id = $1)`;
-  const oldest = `least(${['receipts', 'runs', 'ticks', 'holes'].map(oldestOf).join(', ')})`;
-  const [row] = await sql.query<{ oldest: Instant | null }>(
-    `select ${instantOf(oldest)} as oldest`,
-    [exportId],
-  );
-  return row?.oldest ?? null;
-}
+export const findOldestInterval = queryValue<Instant, [exportId: string]>(
+  `select ${instantOf(`least(${['receipts', 'runs', 'ticks', 'holes'].map(oldestIn).join(', ')})`)} as oldest`,
+);
 
 /** Null if none ran. An export without a high-water mark will get it from here on. */
-export async function findFirstTick(sql: Sql, exportId: string): Promise<Instant | null> {
-  const [row] = await sql.query<{ start: Instant }>(
-    `select ${instantOf('data_interval_start')} as start from ticks
-      where export_id = $1 and fate = 'ran' order by data_interval_start limit 1`,
-    [exportId],
-  );
-  return row?.start ?? null;
-}
+export const findFirstTick = queryValue<Instant, [exportId: string]>(`
+     select ${instantOf('data_interval_start')} as start from ticks
+      where export_id = $1 and fate = 'ran' order by data_interval_start limit 1`);
 
 export interface Holes {
   readonly missing: MissingIntervals;
@@ -222,13 +201,8 @@ export async function findHoles(sql: Sql, exportId: string): Promise<Holes | nul
 }
 
 /** Accepts intervals of an export that the transaction has locked. Accepting one again changes nothing. */
-export async function acceptIntervals(
-  tx: Sql,
-  exportId: string,
-  intervals: readonly DataInterval[],
-): Promise<void> {
-  await tx.query(
-    `with accepted as (
+export const acceptIntervals = command(
+  `with accepted as (
        select * from unnest($2::timestamptz[], $3::timestamptz[]) as i (interval_start, interval_end)
      ), filled as (
        delete from holes h using accepted i
@@ -240,10 +214,5 @@ export async function acceptIntervals(
      insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
      select $1, interval_start, interval_end from accepted
      on conflict (export_id, data_interval_start, data_interval_end) do update set accepted_at = now()`,
-    [
-      exportId,
-      intervals.map(({ start }) => toTimestamp(start)),
-      intervals.map(({ end }) => toTimestamp(end)),
-    ],
-  );
-}
+  (exportId: string, intervals: readonly DataInterval[]) => [exportId, ...boundLists(intervals)],
+);

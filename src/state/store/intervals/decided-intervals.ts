@@ -1,6 +1,6 @@
-import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../database/database.ts';
-import { instantOf } from '../database/times.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { queryRows } from '../database/statement.ts';
+import { boundLists, instantOf } from '../database/times.ts';
 import { live } from '../runs/run-moves.ts';
 
 /** The tables with intervals that were decided, the strongest first: what is current, what runs, what was due. */
@@ -22,22 +22,15 @@ const ofFacts = facts
   .join(' union all ');
 
 /** Those that start in one of the spans, each once, the strongest first, then oldest first. */
-export async function findDecidedIntervals(
-  sql: Sql,
-  exportId: string,
-  spans: readonly DataInterval[],
-): Promise<DataInterval[]> {
-  return sql.query<DataInterval>(
-    `with spans as materialized (
+export const findDecidedIntervals = queryRows<
+  DataInterval,
+  [exportId: string, spans: readonly DataInterval[]]
+>(
+  `with spans as materialized (
        select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
      )
      select ${instantOf('data_interval_start')} as start, ${instantOf('data_interval_end')} as "end"
        from (${ofFacts}) as decided group by data_interval_start, data_interval_end
       order by min(rank), data_interval_start`,
-    [
-      exportId,
-      spans.map(({ start }) => toTimestamp(start)),
-      spans.map(({ end }) => toTimestamp(end)),
-    ],
-  );
-}
+  (exportId, spans) => [exportId, ...boundLists(spans)],
+);

@@ -1,22 +1,16 @@
 import type { Element } from '../../../foundation/domain/element.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryRows, queryValue } from '../database/statement.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 import { listReceipts, type Receipt, receiptColumns } from './receipts.ts';
 
 /** The newest element of an export before an interval; null if there is none. */
-export async function findElementBefore(
-  sql: Sql,
-  exportId: string,
-  { start }: DataInterval,
-): Promise<Element | null> {
-  const [row] = await sql.query<{ element: Element }>(
-    `select element from receipts where export_id = $1 and data_interval_end <= $2 and element is not null
+export const findElementBefore = queryValue<Element, [exportId: string, interval: DataInterval]>(
+  `select element from receipts where export_id = $1 and data_interval_end <= $2 and element is not null
       order by data_interval_end desc limit 1`,
-    [exportId, boundsOf({ start, end: start })[0]],
-  );
-  return row?.element ?? null;
-}
+  (exportId, { start }) => [exportId, boundsOf({ start, end: start })[0]],
+);
 
 /** The ends of the sequence that a reader applies now. */
 export interface SequenceEnds {
@@ -46,14 +40,11 @@ export interface DeliveredElement extends Pick<Receipt, 'interval' | 'runId' | '
 }
 
 /** The newest of an export that start in `range`, newest first. */
-export async function listDelivered(
-  sql: Sql,
-  exportId: string,
-  range: DataInterval,
-  limit: number,
-): Promise<DeliveredElement[]> {
-  return sql.query<DeliveredElement>(
-    `select ${intervalOf('r')} as interval, r.run_id as "runId", r.rows, api_time(r.snapshot_at) as "snapshotAt", r.element,
+export const listDelivered = queryRows<
+  DeliveredElement,
+  [exportId: string, range: DataInterval, limit: number]
+>(
+  `select ${intervalOf('r')} as interval, r.run_id as "runId", r.rows, api_time(r.snapshot_at) as "snapshotAt", r.element,
             (select (n.element->>'number')::bigint from receipts n
               where n.export_id = r.export_id and n.data_interval_start > r.data_interval_start order by n.data_interval_start limit 1) as "followedBy",
             (select json_build_object('start', ${instantOf('min(a.data_interval_start)')}, 'end', ${instantOf('max(a.data_interval_end)')}, 'intervals', count(*))
@@ -63,9 +54,8 @@ export async function listDelivered(
              having count(*) > 0) as superseded
        from receipts r where r.export_id = $1 and r.data_interval_start >= $2 and r.data_interval_start < $3
       order by r.data_interval_start desc limit $4`,
-    [exportId, ...boundsOf(range), limit],
-  );
-}
+  (exportId, range, limit) => [exportId, ...boundsOf(range), limit],
+);
 
 /** Receipts per statement. */
 const pageSize = 200;

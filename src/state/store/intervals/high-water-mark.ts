@@ -1,4 +1,4 @@
-import type { Sql } from '../database/database.ts';
+import { command } from '../database/statement.ts';
 import { anyNumber } from '../database/prepared.ts';
 
 interface Walk {
@@ -47,11 +47,7 @@ export const moveMark = `mark_began_at = coalesce(e.mark_began_at, m.first), hig
   case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end`;
 
 /** To the end of the unbroken prefix that is settled or accepted, counted from the first tick that ran. */
-export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `with recursive ${prefixOf({ exportIds: '$1' })}
+export const advanceHighWaterMark = command<[exportId: string]>(`
+     with recursive ${prefixOf({ exportIds: '$1' })}
      -- Also if the mark stays: a completion that began before must see that the export has changed.
-     update batch_exports e set ${moveMark} from ${walked} where e.id = m.export_id`,
-    [exportId],
-  );
-}
+     update batch_exports e set ${moveMark} from ${walked} where e.id = m.export_id`);

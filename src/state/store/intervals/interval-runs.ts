@@ -1,9 +1,9 @@
 import type { RunStatus } from '../../../foundation/domain/run.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../database/database.ts';
+import { queryRows } from '../database/statement.ts';
 import type { Lease } from '../runs/lease.ts';
 import { live } from '../runs/run-moves.ts';
-import { boundsOf, intervalOf } from '../database/times.ts';
+import { boundLists, intervalOf } from '../database/times.ts';
 
 /** A run that may yet make current what it read before now. */
 export interface RunUnderWay extends Lease {
@@ -13,27 +13,18 @@ export interface RunUnderWay extends Lease {
 /** SQL of a live run `r` from its claim on. After a commit was begun any attempt may: it adopts that manifest. */
 const mayCommit = `r.status in ${live} and (r.lease_holder is not null or r.commit_intent is not null)`;
 
-export async function listUnderWay(sql: Sql, exportId: string): Promise<RunUnderWay[]> {
-  return sql.query<RunUnderWay>(
-    `select r.id as "runId", r.fence, ${intervalOf('r')} as interval from runs r
-      where r.export_id = $1 and ${mayCommit}`,
-    [exportId],
-  );
-}
+export const listUnderWay = queryRows<RunUnderWay, [exportId: string]>(`
+     select r.id as "runId", r.fence, ${intervalOf('r')} as interval from runs r
+      where r.export_id = $1 and ${mayCommit}`);
 
 /** If another worker claims a run that has not begun to commit, the run reads anew. */
-export async function listStillUnderWay(
-  sql: Sql,
-  runs: readonly Lease[],
-): Promise<readonly RunUnderWay[]> {
-  return sql.query<RunUnderWay>(
-    `select r.id as "runId", r.fence, ${intervalOf('r')} as interval
+export const listStillUnderWay = queryRows<RunUnderWay, [runs: readonly Lease[]]>(
+  `select r.id as "runId", r.fence, ${intervalOf('r')} as interval
        from unnest($1::uuid[], $2::bigint[]) as held (id, fence) join runs r on r.id = held.id
       where ${mayCommit} and (r.fence = held.fence or r.commit_intent is not null)
       order by r.data_interval_start`,
-    [runs.map(({ runId }) => runId), runs.map(({ fence }) => fence)],
-  );
-}
+  (runs) => [runs.map(({ runId }) => runId), runs.map(({ fence }) => fence)],
+);
 
 export interface IntervalRun {
   readonly interval: DataInterval;
@@ -44,21 +35,14 @@ export interface IntervalRun {
 }
 
 /** Reads the newest run of each of these intervals that ever had one, in no order. */
-export async function listNewestRuns(
-  sql: Sql,
-  exportId: string,
-  intervals: readonly DataInterval[],
-): Promise<IntervalRun[]> {
-  return sql.query<IntervalRun>(
-    `select ${intervalOf('r')} as interval, r.id as "runId", r.status, r.status in ${live} as "isLive", r.latest_error as "latestError"
+export const listNewestRuns = queryRows<
+  IntervalRun,
+  [exportId: string, intervals: readonly DataInterval[]]
+>(
+  `select ${intervalOf('r')} as interval, r.id as "runId", r.status, r.status in ${live} as "isLive", r.latest_error as "latestError"
        from unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
       cross join lateral (
         select * from runs r where r.export_id = $1 and r.data_interval_start = i.starts and r.data_interval_end = i.ends
          order by r.generation desc limit 1) r`,
-    [
-      exportId,
-      intervals.map((interval) => boundsOf(interval)[0]),
-      intervals.map((interval) => boundsOf(interval)[1]),
-    ],
-  );
-}
+  (exportId, intervals) => [exportId, ...boundLists(intervals)],
+);

@@ -1,5 +1,6 @@
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryNumber } from '../database/statement.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 import { mayRun } from '../healing/healing.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
@@ -13,9 +14,7 @@ const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.manifest_
 const restedAfter = `interval '1 hour'`;
 
 /** Beyond keep_snapshots, the oldest first. Its cost depends on the snapshots that exports keep. @returns how many runs */
-export async function makeExpiringRuns(sql: Sql, limit: number): Promise<number> {
-  const [row] = await sql.query<{ made: number }>(
-    `with old as (
+export const makeExpiringRuns = queryNumber<[limit: number]>(`with old as (
        select e.team_id, c.export_id, c.data_interval_start, c.data_interval_end
          from batch_exports e cross join lateral (
            select c.export_id, c.data_interval_start, c.data_interval_end from receipts c
@@ -35,21 +34,12 @@ export async function makeExpiringRuns(sql: Sql, limit: number): Promise<number>
      ), enqueued as (
        ${enqueueRuns('made')}
      )
-     select count(*)::int as made from made`,
-    [limit],
-  );
-  return row?.made ?? 0;
-}
+     select count(*)::int as made from made`);
 
 /** The number of snapshots that an export no longer keeps, and that are still there. */
-export async function countExpiring(sql: Sql, exportId: string): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select (select count(*)::int from (select from receipts c where ${isHere} order by c.data_interval_start desc offset e.keep_snapshots) as old) as count
-       from batch_exports e where e.id = $1 and e.mode = 'snapshot' and e.keep_snapshots is not null`,
-    [exportId],
-  );
-  return row?.count ?? 0;
-}
+export const countExpiring = queryNumber<[exportId: string]>(`
+     select (select count(*)::int from (select from receipts c where ${isHere} order by c.data_interval_start desc offset e.keep_snapshots) as old) as count
+       from batch_exports e where e.id = $1 and e.mode = 'snapshot' and e.keep_snapshots is not null`);
 
 export async function isKept(sql: Sql, exportId: string, interval: DataInterval): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(

@@ -2,6 +2,7 @@ import type { LookBackHours } from '../../../foundation/domain/policy.ts';
 import type { Recipe } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryAny, queryRows } from '../database/statement.ts';
 import { isSetAside } from '../files/guarded-work.ts';
 import { isAwake, mayRun } from '../healing/healing.ts';
 import type { ReceiptProof, RunResult } from '../../../foundation/domain/receipt.ts';
@@ -77,13 +78,8 @@ export interface WantedLookBacks {
  * Skips an interval that another worker has taken, that has a live run, that waits after a failure, or whose export is paused or of a
  * disabled organization. What is due when that ends is looked at then, however long it took.
  */
-export async function takeLookBacks(
-  sql: Sql,
-  usual: LookBackHours,
-  { limit, without, slow, isLong }: WantedLookBacks,
-): Promise<LookBack[]> {
-  return sql.query<LookBack>(
-    `with in_time as materialized (
+export const takeLookBacks = queryRows<LookBack, [usual: LookBackHours, wanted: WantedLookBacks]>(
+  `with in_time as materialized (
        -- One range of an index for each export.
        select r.place from (
          select id, mode, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
@@ -151,18 +147,15 @@ export async function takeLookBacks(
        (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", ${hours} as "lookBackHours", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved"`,
-    [hoursValue(usual), limit, without, slow, isLong],
-  );
-}
+  (usual, { limit, without, slow, isLong }) => [hoursValue(usual), limit, without, slow, isLong],
+);
 
 /** Counts the pause until the next check from now on: of those of an organization, what was not begun comes first. */
-export async function stampLookBack(sql: Sql, item: LookBack): Promise<void> {
-  await sql.query(
-    `update receipts set pending_checked_at = now()
+export const stampLookBack = command(
+  `update receipts set pending_checked_at = now()
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
-    [item.exportId, ...boundsOf(item.interval)],
-  );
-}
+  (item: LookBack) => [item.exportId, ...boundsOf(item.interval)],
+);
 
 /** Unless another run or check has looked at the interval meanwhile. @returns whether it was recorded */
 export async function recordLookBack(
@@ -210,12 +203,9 @@ export async function recordLookBack(
 }
 
 /** Says whether a run may be made of what a look has found: the export may have been paused, or its organization disabled, meanwhile. */
-export async function mayAddLateRows(tx: Sql, exportId: string): Promise<boolean> {
-  const rows = await tx.query(`select from batch_exports e where e.id = $1 and ${mayRun}`, [
-    exportId,
-  ]);
-  return rows.length > 0;
-}
+export const mayAddLateRows = queryAny<[exportId: string]>(
+  `select from batch_exports e where e.id = $1 and ${mayRun}`,
+);
 
 /** A look of the export has answered. */
 export async function noteLook(tx: Sql, { exportId, exportFailures }: LookBack): Promise<void> {

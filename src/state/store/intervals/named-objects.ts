@@ -1,4 +1,5 @@
 import type { Sql } from '../database/database.ts';
+import { command, queryRows } from '../database/statement.ts';
 
 /** An object that a current receipt names, or a statement that was put. */
 export interface NamedObject {
@@ -22,15 +23,11 @@ export interface KeyRange {
 }
 
 /** Lists what must be at the place of an export: manifests, files, and the statements that were put. In the order of their keys. */
-export async function listNamedObjects(
-  sql: Sql,
-  exportId: string,
-  { name, folder }: StatementFolder,
-  { after, upTo }: KeyRange,
-  limit: number,
-): Promise<NamedObject[]> {
-  return sql.query<NamedObject>(
-    `select * from (select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
+export const listNamedObjects = queryRows<
+  NamedObject,
+  [exportId: string, place: StatementFolder, range: KeyRange, limit: number]
+>(
+  `select * from (select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
        from batch_exports e join receipts c on c.export_id = e.id
        cross join lateral (
          select c.manifest_key as key, null::bigint as bytes where c.manifest_key is not null
@@ -42,17 +39,20 @@ export async function listNamedObjects(
       where e.id = $1 and e.statement_place = $2) named
       where key collate "C" > coalesce($4, '') and ($5::text is null or key collate "C" <= $5)
       order by key collate "C" limit $6`,
-    [exportId, name, folder, after, upTo, limit],
-  );
-}
+  (exportId, { name, folder }, { after, upTo }, limit) => [
+    exportId,
+    name,
+    folder,
+    after,
+    upTo,
+    limit,
+  ],
+);
 
 /** @param upTo the next list begins after it; null: at the start */
-export async function noteListed(sql: Sql, exportId: string, upTo: string | null): Promise<void> {
-  await sql.query(
-    'update batch_exports set statement_listed = $2 where id = $1 and statement_listed is distinct from $2',
-    [exportId, upTo],
-  );
-}
+export const noteListed = command<[exportId: string, upTo: string | null]>(
+  'update batch_exports set statement_listed = $2 where id = $1 and statement_listed is distinct from $2',
+);
 
 /** Statements that were put and are not there are put again. @param missing keys of the place */
 export async function putStatementsAgain(

@@ -1,6 +1,7 @@
 import type { CurrentReceipt, IntervalResult } from '../../../foundation/domain/receipt.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryAny, queryRows } from '../database/statement.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 
 /** Our record of the current manifest of one interval. */
@@ -74,30 +75,22 @@ export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')
     'pending', pending_transactions) as proof`;
 
 /** Says whether an export has a receipt at this version of its destination. */
-export async function hasReceiptAt(
-  sql: Sql,
-  exportId: string,
-  destinationVersion: number,
-): Promise<boolean> {
-  const rows = await sql.query(
-    `select from receipts where export_id = $1 and destination_version = $2 limit 1`,
-    [exportId, destinationVersion],
-  );
-  return rows.length === 1;
-}
+export const hasReceiptAt = queryAny<[exportId: string, destinationVersion: number]>(
+  `select from receipts where export_id = $1 and destination_version = $2 limit 1`,
+);
 
-export async function listReceipts(
-  sql: Sql,
-  exportId: string,
-  after: DataInterval | null,
-  limit: number,
-): Promise<Receipt[]> {
-  return sql.query<Receipt>(
-    `select ${receiptColumns} from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
+export const listReceipts = queryRows<
+  Receipt,
+  [exportId: string, after: DataInterval | null, limit: number]
+>(
+  `select ${receiptColumns} from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4`,
-    [exportId, ...(after ? boundsOf(after) : ['-infinity', '-infinity']), limit],
-  );
-}
+  (exportId, after, limit) => [
+    exportId,
+    ...(after ? boundsOf(after) : ['-infinity', '-infinity']),
+    limit,
+  ],
+);
 
 const pageOfReceipts = 100;
 
@@ -122,19 +115,16 @@ export interface CompletedInterval extends DataInterval {
 }
 
 /** Intervals of an export that start in `range` and are completed, oldest first. */
-export async function listCompletedIntervals(
-  sql: Sql,
-  exportId: string,
-  range: DataInterval,
-): Promise<CompletedInterval[]> {
-  return sql.query<CompletedInterval>(
-    `select ${instantOf('c.data_interval_start')} as start, ${instantOf('c.data_interval_end')} as "end",
+export const listCompletedIntervals = queryRows<
+  CompletedInterval,
+  [exportId: string, range: DataInterval]
+>(
+  `select ${instantOf('c.data_interval_start')} as start, ${instantOf('c.data_interval_end')} as "end",
             case when c.destination_version = e.destination_version then
               (select coalesce(sum((file->>'rows')::bigint), 0)::bigint from jsonb_array_elements(c.files || c.rejected_files) file)
             else 0 end as rows, c.delivered_digest as "deliveredDigest"
        from receipts c join batch_exports e on e.id = c.export_id
       where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
       order by c.data_interval_start`,
-    [exportId, ...boundsOf(range)],
-  );
-}
+  (exportId, range) => [exportId, ...boundsOf(range)],
+);

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryFirst } from '../database/statement.ts';
 import { byReach, type Reach, reaches, reachValue } from '../tenants/tenants.ts';
 
 /** A statement with its bytes. */
@@ -10,19 +11,14 @@ export interface StoredStatement {
 }
 
 /** The first statement after `number` with bookings of a request. One at a time: each may have many MiB. @param request a UUID */
-export async function findStatementOf(
-  sql: Sql,
-  exportId: string,
-  request: string,
-  number: number,
-): Promise<StoredStatement | null> {
-  const [row] = await sql.query<StoredStatement>(
-    `select number, sha256, body from statements
+export const findStatementOf = queryFirst<
+  StoredStatement,
+  [exportId: string, request: string, number: number]
+>(
+  `select number, sha256, body from statements
       where export_id = $1 and number > $3 and position($2::bytea in body) > 0 order by number limit 1`,
-    [exportId, Buffer.from(`"request":"${request}"`), number],
-  );
-  return row ?? null;
-}
+  (exportId, request, number) => [exportId, Buffer.from(`"request":"${request}"`), number],
+);
 
 /** The intervals of one month, by the newest statement of an export. */
 export interface StatedMonth {

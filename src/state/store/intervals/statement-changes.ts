@@ -2,6 +2,7 @@ import type { DeliveredState, IntervalState } from '../../../foundation/domain/s
 import type { RunPurpose } from '../../../foundation/domain/run.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows } from '../database/statement.ts';
 import { isSameInterval } from '../database/times.ts';
 
 /** A receipt, as a booking needs it. */
@@ -69,14 +70,11 @@ const bounds = 'export_id, data_interval_start, data_interval_end';
 const isOwed = `t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at)`;
 
 /** In order, of one moment. @param periodEnd ticks of intervals from here on are new; null: all are */
-export async function listUnbooked(
-  tx: Sql,
-  exportId: string,
-  periodEnd: Timestamp | null,
-  limit: number,
-): Promise<UnbookedInterval[]> {
-  return tx.query<UnbookedInterval>(
-    `with known as materialized (
+export const listUnbooked = queryRows<
+  UnbookedInterval,
+  [exportId: string, periodEnd: Timestamp | null, limit: number]
+>(`
+     with known as materialized (
        ${['stated_intervals', 'receipts', 'holes', 'accepted_intervals'].map((table) => `select ${bounds} from ${table} where export_id = $1`).join(' union ')}
        union select ${bounds} from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
@@ -100,10 +98,7 @@ export async function listUnbooked(
                         from unnest(k.superseded) with ordinality as p (receipt, place), jsonb_populate_record(null::receipts, p.receipt) o),
                      '[]') as superseded
        from seen k where k.mark is distinct from k.stated or k.superseded <> '{}'
-      order by k.data_interval_start, k.data_interval_end limit $3`,
-    [exportId, periodEnd, limit],
-  );
-}
+      order by k.data_interval_start, k.data_interval_end limit $3`);
 
 export interface BookedInterval {
   readonly start: Timestamp;
@@ -113,27 +108,18 @@ export interface BookedInterval {
 }
 
 /** Stores what is booked. The caller has locked the export, so no commit has replaced a receipt since it was read. */
-export async function storeBooked(
-  tx: Sql,
-  exportId: string,
-  booked: readonly BookedInterval[],
-): Promise<void> {
-  await tx.query(
-    `insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
+export const storeBooked = command(
+  `insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
      select $1, start, "end", state, mark from jsonb_to_recordset($2::jsonb) as b (start timestamptz, "end" timestamptz, state jsonb, mark text)
      on conflict (export_id, data_interval_start, data_interval_end) do update
         set state = excluded.state, mark = excluded.mark, superseded = '{}'`,
-    [exportId, JSON.stringify(booked)],
-  );
-}
+  (exportId: string, booked: readonly BookedInterval[]) => [exportId, JSON.stringify(booked)],
+);
 
 /** A chain begins: it books all intervals again. */
-export async function forgetStated(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `update stated_intervals set mark = '', state = case when state->>'state' = 'not_due' then state else 'null' end where export_id = $1`,
-    [exportId],
-  );
-}
+export const forgetStated = command<[exportId: string]>(
+  `update stated_intervals set mark = '', state = case when state->>'state' = 'not_due' then state else 'null' end where export_id = $1`,
+);
 
 /** Who accepted an interval, and why, by the changes of the export. */
 export async function findAcceptance(

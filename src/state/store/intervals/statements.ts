@@ -7,6 +7,7 @@ import type {
 } from '../../../foundation/domain/statement.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryFirst, queryRows, queryValue, queryValues } from '../database/statement.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import { findStoreTraits } from '../files/store-traits.ts';
 
@@ -26,17 +27,12 @@ export interface StatementChain {
 }
 
 /** Locks the export: one statement is made, or noted as put, after the other. Null: there is none. */
-export async function lockChain(tx: Sql, exportId: string): Promise<StatementChain | null> {
-  const [row] = await tx.query<StatementChain>(
-    `select e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
+export const lockChain = queryFirst<StatementChain, [exportId: string]>(`
+     select e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
             api_time(s.period_end) as "periodEnd", s.balance->'closing' as closing, e.acknowledged, e.statement_begins as begins,
             e.statement_place as place, e.statement_put as "putNumber"
        from (select * from batch_exports where id = $1 for no key update) e
-       left join statements s on s.export_id = e.id and s.number = e.statement_number`,
-    [exportId],
-  );
-  return row ?? null;
-}
+       left join statements s on s.export_id = e.id and s.number = e.statement_number`);
 
 /** The newest statement, as customers compare it. */
 export interface StatementHead
@@ -63,44 +59,34 @@ export async function findHead(sql: Sql, exportId: string): Promise<StatementHea
 }
 
 /** Stores what a receiver has loaded. */
-export async function storeAcknowledgement(
-  tx: Sql,
-  exportId: string,
-  { number, sha256, rows }: Omit<Acknowledgement, 'at'>,
-): Promise<void> {
-  await tx.query(
-    `update batch_exports set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
+export const storeAcknowledgement = command(
+  `update batch_exports set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
             'at', api_time(clock_timestamp())) where id = $1`,
-    [exportId, number, sha256, rows],
-  );
-}
+  (exportId: string, { number, sha256, rows }: Omit<Acknowledgement, 'at'>) => [
+    exportId,
+    number,
+    sha256,
+    rows,
+  ],
+);
 
 /** Records an event for the targets of the customer and of the installation. */
-export async function notifyOfLoad(
-  tx: Sql,
-  exportId: string,
-  type: 'load.differs' | 'load.agrees',
-  acknowledged: Readonly<Record<string, unknown>>,
-): Promise<void> {
-  await tx.query(`select notify_targets($1, $2, jsonb_build_object('acknowledged', $3::jsonb))`, [
-    exportId,
-    type,
-    JSON.stringify(acknowledged),
-  ]);
-}
+export const notifyOfLoad = command(
+  `select notify_targets($1, $2, jsonb_build_object('acknowledged', $3::jsonb))`,
+  (
+    exportId: string,
+    type: 'load.differs' | 'load.agrees',
+    acknowledged: Readonly<Record<string, unknown>>,
+  ) => [exportId, type, JSON.stringify(acknowledged)],
+);
 
 /** The digest of a statement, and the rows of its balance; null if there is none. */
-export async function findBalance(
-  sql: Sql,
-  exportId: string,
-  number: number,
-): Promise<{ readonly sha256: string; readonly rows: number } | null> {
-  const [row] = await sql.query<{ sha256: string; rows: number }>(
-    `select sha256, (balance->'closing'->>'rows')::bigint as rows from statements where export_id = $1 and number = $2`,
-    [exportId, number],
-  );
-  return row ?? null;
-}
+export const findBalance = queryFirst<
+  { sha256: string; rows: number },
+  [exportId: string, number: number]
+>(
+  `select sha256, (balance->'closing'->>'rows')::bigint as rows from statements where export_id = $1 and number = $2`,
+);
 
 export interface ListedStatement {
   readonly number: number;
@@ -132,17 +118,9 @@ export async function listStatements(
   return { count: total?.count ?? 0, results };
 }
 
-export async function findStatement(
-  sql: Sql,
-  exportId: string,
-  number: number,
-): Promise<Buffer | null> {
-  const [row] = await sql.query<{ body: Buffer }>(
-    'select body from statements where export_id = $1 and number = $2',
-    [exportId, number],
-  );
-  return row?.body ?? null;
-}
+export const findStatement = queryValue<Buffer, [exportId: string, number: number]>(
+  'select body from statements where export_id = $1 and number = $2',
+);
 
 export interface NewStatement {
   readonly number: number;
@@ -175,51 +153,33 @@ export async function insertStatement(
 }
 
 /** The newest statement is another one. @param nextAt when the next one is due */
-export async function advanceChain(
-  tx: Sql,
-  exportId: string,
-  { number, sha256, beganAt }: Pick<StatementChain, 'number' | 'sha256' | 'beganAt'>,
-  nextAt: Timestamp,
-): Promise<void> {
-  await tx.query(
-    `update batch_exports set statement_number = $2, statement_sha256 = $3, statements_began_at = $4, statement_begins = null,
+export const advanceChain = command(
+  `update batch_exports set statement_number = $2, statement_sha256 = $3, statements_began_at = $4, statement_begins = null,
             statement_at = $5 where id = $1`,
-    [exportId, number, sha256, beganAt, nextAt],
-  );
-}
+  (
+    exportId: string,
+    { number, sha256, beganAt }: Pick<StatementChain, 'number' | 'sha256' | 'beganAt'>,
+    nextAt: Timestamp,
+  ) => [exportId, number, sha256, beganAt, nextAt],
+);
 
 /** When the statement before the newest `most - 1` was made less than an hour ago: how long until it is an hour old; null: it is. */
-export async function findWaitMs(sql: Sql, exportId: string, most: number): Promise<number | null> {
-  const [row] = await sql.query<{ ms: number }>(
-    `select ceil(extract(epoch from made_at + interval '1 hour' - clock_timestamp()) * 1000)::bigint as ms
+export const findWaitMs = queryValue<number, [exportId: string, most: number]>(
+  `select ceil(extract(epoch from made_at + interval '1 hour' - clock_timestamp()) * 1000)::bigint as ms
        from statements where export_id = $1 and made_at > clock_timestamp() - interval '1 hour'
       order by number desc limit 1 offset $2`,
-    [exportId, most - 1],
-  );
-  return row?.ms ?? null;
-}
+  (exportId, most) => [exportId, most - 1],
+);
 
 /** The statement cannot be made now. It is due again later. */
-export async function putOffStatement(sql: Sql, exportId: string): Promise<void> {
-  await sql.query(
-    `update batch_exports set statement_at = now() + interval '10 minutes' where id = $1 and statement_at <= now()`,
-    [exportId],
-  );
-}
+export const putOffStatement = command<[exportId: string]>(
+  `update batch_exports set statement_at = now() + interval '10 minutes' where id = $1 and statement_at <= now()`,
+);
 
 /** Notes up to which number the statements are at the place. */
-export async function notePut(
-  tx: Sql,
-  exportId: string,
-  place: string,
-  putNumber: number,
-): Promise<void> {
-  await tx.query(
-    `update batch_exports set statement_place = $2, statement_put = $3, statement_fault = null, statement_tries = 0, statement_after = now()
-      where id = $1`,
-    [exportId, place, putNumber],
-  );
-}
+export const notePut = command<[exportId: string, place: string, putNumber: number]>(`
+     update batch_exports set statement_place = $2, statement_put = $3, statement_fault = null, statement_tries = 0, statement_after = now()
+      where id = $1`);
 
 /** SQL: later and later, up to an hour; nothing before the first failure. */
 const delayAfter = (tries: string): string =>
@@ -284,13 +244,9 @@ export async function findPlaceOfStatements(
 const isDue = `e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
   and not exists (select from guarded_work g where g.kind = 'statement' and g.id = e.id::text and g.set_aside_at is not null)`;
 
-export async function findTeamsWithStatements(sql: Sql, limit: number): Promise<number[]> {
-  const rows = await sql.query<{ teamId: number }>(
-    `select e.team_id as "teamId" from batch_exports e where ${isDue} group by 1 order by random() limit $1`,
-    [limit],
-  );
-  return rows.map(({ teamId }) => teamId);
-}
+export const findTeamsWithStatements = queryValues<number, [limit: number]>(
+  `select e.team_id as "teamId" from batch_exports e where ${isDue} group by 1 order by random() limit $1`,
+);
 
 export interface DueStatement {
   readonly exportId: string;
@@ -298,33 +254,19 @@ export interface DueStatement {
 }
 
 /** @param done exports that were served already */
-export async function findDueStatement(
-  sql: Sql,
-  teamId: number,
-  done: readonly string[],
-): Promise<DueStatement | null> {
-  const [row] = await sql.query<DueStatement>(
-    `select e.id as "exportId", e.statement_at <= now() as "isToMake" from batch_exports e
-      where e.team_id = $1 and ${isDue} and e.id <> all ($2::uuid[]) order by e.statement_at limit 1`,
-    [teamId, done],
-  );
-  return row ?? null;
-}
+export const findDueStatement = queryFirst<
+  DueStatement,
+  [teamId: number, done: readonly string[]]
+>(`
+     select e.id as "exportId", e.statement_at <= now() as "isToMake" from batch_exports e
+      where e.team_id = $1 and ${isDue} and e.id <> all ($2::uuid[]) order by e.statement_at limit 1`);
 
 /** Where the first period of an export begins: at its first tick; null before it. */
-export async function findFirstPeriod(sql: Sql, exportId: string): Promise<Timestamp | null> {
-  const [row] = await sql.query<{ start: Timestamp | null }>(
-    'select api_time(min(data_interval_start)) as start from ticks where export_id = $1',
-    [exportId],
-  );
-  return row?.start ?? null;
-}
+export const findFirstPeriod = queryValue<Timestamp, [exportId: string]>(
+  'select api_time(min(data_interval_start)) as start from ticks where export_id = $1',
+);
 
 /** The steps that change the rows of a project, without their secrets, in their order. */
-export async function listEnabledSteps(sql: Sql, teamId: number): Promise<readonly object[]> {
-  return sql.query<object>(
-    `select id, version, plugin, config from pipeline_transformation_configs
-      where team_id = $1 and enabled and not deleted order by "order", id`,
-    [teamId],
-  );
-}
+export const listEnabledSteps = queryRows<object, [teamId: number]>(`
+     select id, version, plugin, config from pipeline_transformation_configs
+      where team_id = $1 and enabled and not deleted order by "order", id`);

@@ -7,6 +7,7 @@ import {
   toTimestamp,
 } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryRows, queryValue } from '../database/statement.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 import { appendLogEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { canMove, deaths, deathsOf, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
@@ -25,32 +26,22 @@ export const hasTurn = `(w.purpose <> 'whole' or (select e.mode = 'append' from 
   and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))`;
 
 /** The runs of exports that the transaction has locked, one for each at most. */
-export async function listLiveRuns(tx: Sql, exportIds: readonly string[]): Promise<LiveRun[]> {
-  return tx.query<LiveRun>(
-    `select r.export_id as "exportId", r.id as "runId",
+export const listLiveRuns = queryRows<LiveRun, [exportIds: readonly string[]]>(`
+     select r.export_id as "exportId", r.id as "runId",
             r.lease_holder is null and ${hasFailedAttempt('r')} and r.committing_generation is null as "isFailing"
-       from runs r where r.export_id = any ($1::uuid[]) and r.purpose = 'whole' and r.status in ${live}`,
-    [exportIds],
-  );
-}
+       from runs r where r.export_id = any ($1::uuid[]) and r.purpose = 'whole' and r.status in ${live}`);
 
 /** Reasons why an interval is never made again. An element is the only copy of its changes. */
 type Gone = 'superseded' | 'removed' | 'element';
 
-export async function findGone(
-  tx: Sql,
-  exportId: string,
-  interval: DataInterval,
-): Promise<Gone | null> {
-  const ofInterval = 'x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3';
-  const [row] = await tx.query<{ gone: Gone | null }>(
-    `select case when exists (select from accepted_intervals x where ${ofInterval} and x.superseded_by is not null) then 'superseded'
+const ofInterval = 'x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3';
+
+export const findGone = queryValue<Gone, [exportId: string, interval: DataInterval]>(
+  `select case when exists (select from accepted_intervals x where ${ofInterval} and x.superseded_by is not null) then 'superseded'
                  when exists (select from receipts x where ${ofInterval} and x.made_by->>'purpose' = 'expire') then 'removed'
                  when exists (select from receipts x where ${ofInterval} and x.element is not null) then 'element' end as gone`,
-    [exportId, ...boundsOf(interval)],
-  );
-  return row?.gone ?? null;
-}
+  (exportId, interval) => [exportId, ...boundsOf(interval)],
+);
 
 /** An interval is about to be made, and takes the place of all earlier ones of its export. */
 export interface Supersession {

@@ -2,11 +2,11 @@ import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { Schedule } from '../../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../database/database.ts';
+import { command, queryNumber, queryRows } from '../database/statement.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { prepared } from '../database/prepared.ts';
 import { live } from '../runs/run-moves.ts';
-import { instantOf } from '../database/times.ts';
+import { boundLists, instantOf } from '../database/times.ts';
 
 export type TickFate = 'ran' | 'paused' | 'outside_window' | 'superseded';
 
@@ -30,31 +30,19 @@ export interface DecidedTick {
 const scheduleColumns = `id as "exportId", team_id as "teamId", mode, schedule`;
 
 /** Postgres' clock, the only one of the schedule, in whole milliseconds since the epoch. */
-export async function readNow(sql: Sql): Promise<Instant> {
-  const [row] = await sql.query<{ now: number }>(
-    prepared(`select ${instantOf('clock_timestamp()')} as now`),
-  );
-  return row?.now ?? 0;
-}
+export const readNow = queryNumber(prepared(`select ${instantOf('clock_timestamp()')} as now`));
 
 /** Locks up to `limit` exports whose tick is due, longest due first; skips locked ones. */
-export async function lockDueSchedules(
-  tx: Sql,
-  now: Instant,
-  limit: number,
-): Promise<ScheduleRow[]> {
-  return tx.query<ScheduleRow>(
-    `select ${scheduleColumns} from batch_exports
+export const lockDueSchedules = queryRows<ScheduleRow, [now: Instant, limit: number]>(
+  `select ${scheduleColumns} from batch_exports
       where next_tick_at <= $1 and deleted_at is null
       order by next_tick_at limit $2 for no key update skip locked`,
-    [toTimestamp(now), limit],
-  );
-}
+  (now, limit) => [toTimestamp(now), limit],
+);
 
 /** With their runs and outbox rows. A tick that exists, or whose interval has a run, changes nothing. @returns runs made */
-export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promise<number> {
-  const rows = await tx.query<{ runs: number }>(
-    `with decided as (
+export const recordTicks = queryNumber(
+  `with decided as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[])
          as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at)
      ), made as (
@@ -79,40 +67,29 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
        on conflict do nothing
      )
      select count(*)::int as runs from made`,
-    [
-      ticks.map((tick) => tick.exportId),
-      ticks.map((tick) => tick.teamId),
-      ticks.map((tick) => toTimestamp(tick.tickAt)),
-      ticks.map((tick) => toTimestamp(tick.interval.start)),
-      ticks.map((tick) => toTimestamp(tick.interval.end)),
-      ticks.map((tick) => tick.fate),
-      ticks.map((tick) => toTimestamp(tick.availableAt)),
-    ],
-  );
-  return rows[0]?.runs ?? 0;
-}
+  (ticks: readonly DecidedTick[]) => [
+    ticks.map((tick) => tick.exportId),
+    ticks.map((tick) => tick.teamId),
+    ticks.map((tick) => toTimestamp(tick.tickAt)),
+    ...boundLists(ticks.map((tick) => tick.interval)),
+    ticks.map((tick) => tick.fate),
+    ticks.map((tick) => toTimestamp(tick.availableAt)),
+  ],
+);
 
 /** If its schedule cannot be read, no other export waits for it. Once it is fixed, no tick is lost. */
-export async function putOffSchedule(tx: Sql, exportId: string, seconds: number): Promise<void> {
-  await tx.query(
-    `update batch_exports set next_tick_at = now() + $2 * interval '1 s' where id = $1`,
-    [exportId, seconds],
-  );
-}
+export const putOffSchedule = command<[exportId: string, seconds: number]>(
+  `update batch_exports set next_tick_at = now() + $2 * interval '1 s' where id = $1`,
+);
 
 /** Stores schedules as the plan left them. */
-export async function storeSchedules(
-  tx: Sql,
-  rows: readonly Pick<ScheduleRow, 'exportId' | 'schedule'>[],
-): Promise<void> {
-  await tx.query(
-    `update batch_exports e set schedule = s.schedule, next_tick_at = s.next_tick_at
+export const storeSchedules = command(
+  `update batch_exports e set schedule = s.schedule, next_tick_at = s.next_tick_at
        from unnest($1::uuid[], $2::jsonb[], $3::timestamptz[]) as s (id, schedule, next_tick_at)
       where e.id = s.id`,
-    [
-      rows.map((row) => row.exportId),
-      rows.map((row) => JSON.stringify(row.schedule)),
-      rows.map((row) => toTimestamp(row.schedule.nextTickAt)),
-    ],
-  );
-}
+  (rows: readonly Pick<ScheduleRow, 'exportId' | 'schedule'>[]) => [
+    rows.map((row) => row.exportId),
+    rows.map((row) => JSON.stringify(row.schedule)),
+    rows.map((row) => toTimestamp(row.schedule.nextTickAt)),
+  ],
+);

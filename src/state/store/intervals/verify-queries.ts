@@ -4,6 +4,7 @@ import { readKey } from '../../../foundation/domain/file-name.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { queryAny, queryFlag, queryRows, queryValue, queryValues } from '../database/statement.ts';
 import { type DestinationRow, withDestination } from '../files/stored-destination.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
@@ -65,15 +66,12 @@ export interface ExportPlace {
   readonly model: string;
 }
 
-export async function listExportPlaces(sql: Sql): Promise<ExportPlace[]> {
-  return sql.query<ExportPlace>(
-    `select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
+export const listExportPlaces = queryRows<ExportPlace>(`
+     select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
        from batch_exports
      union all
      select f.export_id, f.version, e.destination_type, f.destination_config, e.model
-       from former_destinations f join batch_exports e on e.id = f.export_id`,
-  );
-}
+       from former_destinations f join batch_exports e on e.id = f.export_id`);
 
 /** A destination that an export has left, with its secrets if they are still kept. */
 export interface LeftDestination {
@@ -99,13 +97,9 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
-export async function readDestinationVersion(sql: Sql, exportId: string): Promise<number | null> {
-  const [row] = await sql.query<{ version: number }>(
-    `select destination_version as version from batch_exports where id = $1`,
-    [exportId],
-  );
-  return row?.version ?? null;
-}
+export const readDestinationVersion = queryValue<number, [exportId: string]>(
+  `select destination_version as version from batch_exports where id = $1`,
+);
 
 /** The receipt of an interval as it is now, and whether a run of the interval is live. */
 export async function readReceiptNow(
@@ -127,12 +121,8 @@ export async function readReceiptNow(
 const most = 1_000;
 
 /** Between current or accepted intervals, up to the mark. Without ticks: retention deletes them. */
-export async function findGaps(
-  sql: Sql,
-  exportId: string,
-): Promise<{ start: Timestamp; end: Timestamp }[]> {
-  return sql.query(
-    `with marks as (
+export const findGaps = queryRows<{ start: Timestamp; end: Timestamp }, [exportId: string]>(`
+     with marks as (
        select high_water_mark as reached, coalesce(mark_began_at,
               (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as began
          from batch_exports e where e.id = $1
@@ -146,49 +136,30 @@ export async function findGaps(
        union all
        select began, reached, reached, (select max(c.data_interval_end) from covered c where c.data_interval_start < reached) from marks
      )
-     select greatest(began, passed) as start, next as "end" from walked where next > greatest(began, passed) order by 1 limit ${most}`,
-    [exportId],
-  );
-}
+     select greatest(began, passed) as start, next as "end" from walked where next > greatest(began, passed) order by 1 limit ${most}`);
 
 /** They do not share their bound. @param days after which ticks are deleted: behind an older one others may be missing */
-export async function findTornTicks(
-  sql: Sql,
-  exportId: string,
-  days: number,
-): Promise<{ end: Timestamp; next: Timestamp }[]> {
-  return sql.query(
-    `select "end", next from (
+export const findTornTicks = queryRows<
+  { end: Timestamp; next: Timestamp },
+  [exportId: string, days: number]
+>(`
+     select "end", next from (
        select data_interval_end as "end", decided_at, lead(data_interval_start) over (order by tick_at) as next
          from ticks where export_id = $1
      ) t where next is not null and next <> "end" and decided_at > now() - $2 * interval '1 day'
-      order by 1 limit ${most}`,
-    [exportId, days],
-  );
-}
+      order by 1 limit ${most}`);
 
-export async function findOverlaps(
-  sql: Sql,
-  exportId: string,
-): Promise<{ a: Timestamp; b: Timestamp }[]> {
-  return sql.query(
-    `select a, b from (
+export const findOverlaps = queryRows<{ a: Timestamp; b: Timestamp }, [exportId: string]>(`
+     select a, b from (
        select data_interval_start as b,
               lag(data_interval_start) over w as a, max(data_interval_end) over (
                 order by data_interval_start, data_interval_end rows between unbounded preceding and 1 preceding) as covered
          from receipts where export_id = $1 window w as (order by data_interval_start, data_interval_end)
-     ) r where covered > b limit ${most}`,
-    [exportId],
-  );
-}
+     ) r where covered > b limit ${most}`);
 
 /** Runs with inconsistent counts, completed without a receipt of their interval, or ended and still in the outbox. */
-export async function findInconsistentRuns(
-  sql: Sql,
-  exportId: string,
-): Promise<{ id: string; why: string }[]> {
-  return sql.query(
-    `(select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+export const findInconsistentRuns = queryRows<{ id: string; why: string }, [exportId: string]>(`
+     (select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
                        then 'its counts do not agree' else 'its interval has no receipt' end as why
        from runs r
       where r.export_id = $1 and r.status = 'Completed'
@@ -199,10 +170,7 @@ export async function findInconsistentRuns(
      union all
      (select r.id, 'it has ended and still waits for an attempt in the outbox'
         from outbox o join runs r on r.id = o.run_id
-       where o.export_id = $1 and r.status not in ${live} limit ${most})`,
-    [exportId],
-  );
-}
+       where o.export_id = $1 and r.status not in ${live} limit ${most})`);
 
 /** Requested intervals without a receipt. */
 export interface MissingData {
@@ -279,19 +247,11 @@ export async function findKnownKeys(
 }
 
 /** Exports, of these, with a live run of an interval with this start. */
-export async function listWriters(
-  sql: Sql,
-  owners: readonly PlaceOwner[],
-  start: string,
-): Promise<readonly string[]> {
-  const [ids] = idsAndVersions(owners);
-  const rows = await sql.query<{ id: string }>(
-    `select distinct export_id as id from runs
+export const listWriters = queryValues<string, [owners: readonly PlaceOwner[], start: string]>(
+  `select distinct export_id as id from runs
       where export_id = any ($1::uuid[]) and data_interval_start = $2 and status in ${live}`,
-    [ids, start],
-  );
-  return rows.map(({ id }) => id);
-}
+  (owners, start) => [owners.map(({ exportId }) => exportId), start],
+);
 
 /** Says whether the sweep aborts an upload at a key of ours, because an attempt of one of these exports may have begun it. */
 export async function isUploadKnown(
@@ -310,32 +270,29 @@ export async function isUploadKnown(
   return row?.known === true;
 }
 
-/** Says whether the run of a manifest is of this database. Old runs are deleted; then a later generation says so. */
-export async function isOfOurHistory(
-  sql: Sql,
-  manifest: {
-    readonly exportId: string;
-    readonly runId: string;
-    readonly generation: number;
-    readonly era: string | null;
-  },
-  start: string,
-): Promise<boolean> {
-  const { exportId, runId, generation, era } = manifest;
-  const [row] = await sql.query<{ known: boolean }>(
-    `select ($5::text is null or exists (select from eras where id::text = $5))
-        and (exists (select from runs where export_id = $1 and id = $2)
-         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3)) as known`,
-    [exportId, runId, generation, start, era],
-  );
-  return row?.known === true;
+/** The attempt that wrote a manifest. */
+interface ManifestSource {
+  readonly exportId: string;
+  readonly runId: string;
+  readonly generation: number;
+  readonly era: string | null;
 }
 
+/** Says whether the run of a manifest is of this database. Old runs are deleted; then a later generation says so. */
+export const isOfOurHistory = queryFlag(
+  `select ($5::text is null or exists (select from eras where id::text = $5))
+        and (exists (select from runs where export_id = $1 and id = $2)
+         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3)) as known`,
+  ({ exportId, runId, generation, era }: ManifestSource, start: string) => [
+    exportId,
+    runId,
+    generation,
+    start,
+    era,
+  ],
+);
+
 /** Says whether any run of an export may be writing now. */
-export async function hasLiveRuns(sql: Sql, exportId: string): Promise<boolean> {
-  const rows = await sql.query(
-    `select from runs where export_id = $1 and status in ${live} limit 1`,
-    [exportId],
-  );
-  return rows.length > 0;
-}
+export const hasLiveRuns = queryAny<[exportId: string]>(
+  `select from runs where export_id = $1 and status in ${live} limit 1`,
+);

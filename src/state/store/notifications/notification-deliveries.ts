@@ -7,6 +7,7 @@ import type {
 } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryFirst } from '../database/statement.ts';
 import {
   Conditions,
   type KeysetPage,
@@ -61,17 +62,9 @@ export async function listDeliveries(
   return toKeysetPage(rows, position, limit);
 }
 
-export async function findDelivery(
-  sql: Sql,
-  targetId: string,
-  id: string,
-): Promise<Delivery | null> {
-  const [row] = await sql.query<Delivery>(
-    `select ${columns} from notification_deliveries d where d.target_id = $1 and d.id = $2`,
-    [targetId, id],
-  );
-  return row ?? null;
-}
+export const findDelivery = queryFirst<Delivery, [targetId: string, id: string]>(
+  `select ${columns} from notification_deliveries d where d.target_id = $1 and d.id = $2`,
+);
 
 /** A delivery that this process must attempt now. */
 export interface ClaimedDelivery {
@@ -238,14 +231,12 @@ export async function recordAttempt(
 }
 
 /** Lets a delivery begin again, or its next attempt come now. A delivery in progress is left alone. */
-export async function repeatDelivery(sql: Sql, targetId: string, id: string): Promise<void> {
-  await sql.query(
-    `update notification_deliveries
+export const repeatDelivery = command(
+  `update notification_deliveries
         set attempts = case when status = 'waiting' then attempts else 0 end,
             is_repeat = is_repeat or status <> 'waiting',
             status = 'waiting', next_attempt_at = now(), finished_at = null
       where id = $1 and target_id = $2
         and (status <> 'waiting' or leased_until is null or leased_until <= now())`,
-    [id, targetId],
-  );
-}
+  (targetId: string, id: string) => [id, targetId],
+);

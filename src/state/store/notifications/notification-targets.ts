@@ -5,6 +5,7 @@ import type {
 } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryAny, queryFirst, queryOne } from '../database/statement.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import type { Reach } from '../tenants/tenants.ts';
 
@@ -63,17 +64,10 @@ const valuesOf = (settings: TargetSettings): readonly unknown[] => [
 const inReach = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)`;
 const reachValues = ({ organizationId, teamId }: Reach) => [organizationId, teamId];
 
-export async function findNotificationTarget(
-  sql: Sql,
-  reach: Reach,
-  id: string,
-): Promise<NotificationTarget | null> {
-  const [row] = await sql.query<NotificationTarget>(
-    `select ${columns} from notification_targets t where ${inReach} and t.id = $3`,
-    [...reachValues(reach), id],
-  );
-  return row ?? null;
-}
+export const findNotificationTarget = queryFirst<NotificationTarget, [reach: Reach, id: string]>(
+  `select ${columns} from notification_targets t where ${inReach} and t.id = $3`,
+  (reach, id) => [...reachValues(reach), id],
+);
 
 export async function listNotificationTargets(
   sql: Sql,
@@ -102,74 +96,44 @@ export async function countTargetsLocked(tx: Sql, organizationId: string): Promi
   return row?.count ?? 0;
 }
 
-export async function insertTarget(tx: Sql, target: NewTarget): Promise<NotificationTarget> {
-  const [row] = await tx.query<NotificationTarget>(
-    `insert into notification_targets as t (organization_id, team_id, kind, id, ${settingColumns})
+export const insertTarget = queryOne<NotificationTarget, [target: NewTarget]>(
+  `insert into notification_targets as t (organization_id, team_id, kind, id, ${settingColumns})
      values ($9, $10, $11, $1, ${settingParameters}) returning ${columns}`,
-    [target.id, ...valuesOf(target), target.organizationId, target.teamId, target.kind],
-  );
-  if (!row) throw new Error('an insert returned no row');
-  return row;
-}
+  (target) => [target.id, ...valuesOf(target), target.organizationId, target.teamId, target.kind],
+);
 
 /** Locks a target until the transaction ends; null if it was deleted. */
-export async function lockTarget(tx: Sql, id: string): Promise<NotificationTarget | null> {
-  const [row] = await tx.query<NotificationTarget>(
-    `select ${columns} from notification_targets t where t.id = $1 for no key update`,
-    [id],
-  );
-  return row ?? null;
-}
+export const lockTarget = queryFirst<NotificationTarget, [id: string]>(
+  `select ${columns} from notification_targets t where t.id = $1 for no key update`,
+);
 
 /** Writes all settings of a target that the transaction has locked. To enable it again forgets its failures. */
-export async function updateTarget(
-  tx: Sql,
-  id: string,
-  settings: TargetSettings,
-): Promise<NotificationTarget> {
-  const [row] = await tx.query<NotificationTarget>(
-    `update notification_targets t
+export const updateTarget = queryOne<NotificationTarget, [id: string, settings: TargetSettings]>(
+  `update notification_targets t
         set (${settingColumns}) = row (${settingParameters}),
             disabled_reason = case when $7 then null else t.disabled_reason end,
             failing_since = case when $7 and not t.enabled then null else failing_since end,
             last_updated_at = clock_timestamp()
       where t.id = $1 returning ${columns}`,
-    [id, ...valuesOf(settings)],
-  );
-  if (!row) throw new Error('an update returned no row');
-  return row;
-}
+  (id, settings) => [id, ...valuesOf(settings)],
+);
 
 /** The previous one among them signs for `graceHours` more. */
-export async function storeRotatedSecret(
-  tx: Sql,
-  id: string,
-  secrets: Buffer,
-  graceHours: number,
-): Promise<NotificationTarget> {
-  const [row] = await tx.query<NotificationTarget>(
-    `update notification_targets t set secrets = $2, previous_secret_until = now() + $3 * interval '1 hour',
+export const storeRotatedSecret = queryOne<
+  NotificationTarget,
+  [id: string, secrets: Buffer, graceHours: number]
+>(`
+     update notification_targets t set secrets = $2, previous_secret_until = now() + $3 * interval '1 hour',
             last_updated_at = clock_timestamp()
-      where t.id = $1 returning ${columns}`,
-    [id, secrets, graceHours],
-  );
-  if (!row) throw new Error('an update returned no row');
-  return row;
-}
+      where t.id = $1 returning ${columns}`);
 
-export async function deleteTarget(tx: Sql, id: string): Promise<boolean> {
-  const rows = await tx.query('delete from notification_targets where id = $1 returning 1', [id]);
-  return rows.length === 1;
-}
+export const deleteTarget = queryAny<[id: string]>(
+  'delete from notification_targets where id = $1 returning 1',
+);
 
 /** Ends the deliveries of a disabled target that wait. */
-export async function cancelDeliveriesOf(tx: Sql, targetId: string): Promise<void> {
-  await tx.query(
-    `with locked as materialized (
+export const cancelDeliveriesOf = command<[targetId: string]>(`with locked as materialized (
        select id from notification_deliveries where target_id = $1 and status = 'waiting' order by id for update
      )
      update notification_deliveries d set status = 'cancelled', lease = null, leased_until = null, finished_at = now()
-       from locked where d.id = locked.id and d.status = 'waiting'`,
-    [targetId],
-  );
-}
+       from locked where d.id = locked.id and d.status = 'waiting'`);

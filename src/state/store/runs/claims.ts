@@ -11,6 +11,7 @@ import {
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql, Transactor } from '../database/database.ts';
+import { command } from '../database/statement.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
 import type { Lease } from './lease.ts';
 import { anyNumber, isAny, plannedOnce, prepared } from '../database/prepared.ts';
@@ -205,13 +206,10 @@ export function claimLocked(
 }
 
 /** Other transactions wait until this one ends, before they change the runs. */
-export async function lockRuns(tx: Sql, runIds: readonly string[]): Promise<void> {
-  await tx.query(lockRunsSql, [runIds]);
-}
-
-const lockRunsSql = prepared(
-  `select from runs where id = any ($1::uuid[]) order by id for no key update`,
+export const lockRuns = command<[runIds: readonly string[]]>(
+  prepared(`select from runs where id = any ($1::uuid[]) order by id for no key update`),
 );
+
 const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
 const removeDue = prepared(
   `delete from outbox where run_id = $1 and (ready or ${isTime('available_at')})`,

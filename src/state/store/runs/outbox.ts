@@ -1,4 +1,12 @@
 import type { Sql } from '../database/database.ts';
+import {
+  command,
+  queryCount,
+  queryNumber,
+  queryRows,
+  queryValue,
+  queryValues,
+} from '../database/statement.ts';
 import { anyNumber, isAny, plannedOnce, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
 import { intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
@@ -42,14 +50,11 @@ export const enqueueRuns = (rows: string, availableAt = 'now()', small = isSmall
    select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now(), ${small} from ${rows}`;
 
 /** Retries after their backoff, ticks after their jitter. If the clock went back since, they are due at once. */
-export async function markReady(tx: Sql): Promise<void> {
-  await tx.query(
-    `update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
+export const markReady = command(`
+     update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
        (select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000)
        union all
-       (select run_id from outbox where not ready and available_at > now() + ${longerThanAnyWait} limit 10000)))`,
-  );
-}
+       (select run_id from outbox where not ready and available_at > now() + ${longerThanAnyWait} limit 10000)))`);
 
 /** SQL that is true for an entry of a run that has not ended. An entry of an ended run would never be answered. */
 const ofLive = (entry: string): string =>
@@ -160,51 +165,32 @@ export async function takeRuns(
 }
 
 /** Notes that runs are enqueued again. */
-export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
-  return sql.query<EnqueuedRun>(
-    `update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
-      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued", small and ${smallCapacityNow} > 0 as small`,
-    [runIds],
-  );
-}
+export const markDispatched = queryRows<EnqueuedRun, [runIds: readonly string[]]>(`
+     update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued", small and ${smallCapacityNow} > 0 as small`);
 
 /** Undoes a dispatch that the queue did not accept. */
-export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Promise<void> {
-  await sql.query(`update outbox set dispatched_at = null where run_id = any ($1::uuid[])`, [
-    runIds,
-  ]);
-}
+export const unmarkDispatched = command<[runIds: readonly string[]]>(
+  `update outbox set dispatched_at = null where run_id = any ($1::uuid[])`,
+);
 
 /** The queue may have lost them. A time in the future means that the clock went back since. */
-export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {
-  const rows = await tx.query<{ runId: string }>(
-    `select run_id as "runId" from outbox
+export const findUnanswered = queryValues<string, [afterMs: number]>(`
+     select run_id as "runId" from outbox
       where (dispatched_at < clock_timestamp() - $1 * interval '1 ms'
-         or dispatched_at > clock_timestamp() + interval '1 s') and ${ofLive('outbox')}`,
-    [afterMs],
-  );
-  return rows.map((row) => row.runId);
-}
+         or dispatched_at > clock_timestamp() + interval '1 s') and ${ofLive('outbox')}`);
 
 /** Whatever ends a run deletes its entry, but one that is left would use a slot for good. @returns how many it found */
-export async function removeEndedEntries(sql: Sql): Promise<number> {
-  const rows = await sql.query(
-    `delete from outbox where dispatched_at is not null and not ${ofLive('outbox')} returning 1`,
-  );
-  return rows.length;
-}
+export const removeEndedEntries = queryCount(
+  `delete from outbox where dispatched_at is not null and not ${ofLive('outbox')} returning 1`,
+);
 
 /** Although a run waits, none is executed and workers have slots. @returns seconds; null if it works */
-export async function findStalledDispatch(sql: Sql, afterSeconds: number): Promise<number | null> {
-  const [row] = await sql.query<{ seconds: number }>(
-    `select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
+export const findStalledDispatch = queryValue<number, [afterSeconds: number]>(`
+     select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
       where d.taken_at < now() - $1 * interval '1 s' and ${capacityNow} > 0
         and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
-        and not exists (select from runs where status = ${running} and lease_expires_at > now())`,
-    [afterSeconds],
-  );
-  return row?.seconds ?? null;
-}
+        and not exists (select from runs where status = ${running} and lease_expires_at > now())`);
 
 /** A run that goes back to the outbox, because transactions of its source may still add rows to its interval. */
 export interface WaitingRun {
@@ -240,23 +226,15 @@ export async function goBack(
 }
 
 /** It goes to the dispatcher again as a large one, and so will the next ones of its export. */
-export async function expectLarge(sql: Sql, runId: string): Promise<void> {
-  await sql.query(
-    `with waiting as (
+export const expectLarge = command<[runId: string]>(`with waiting as (
        update outbox set small = false, dispatched_at = null where run_id = $1 and small returning export_id
      )
-     update batch_exports e set outgrew_at = now() from waiting where e.id = waiting.export_id`,
-    [runId],
-  );
-}
+     update batch_exports e set outgrew_at = now() from waiting where e.id = waiting.export_id`);
 
 /** Runs that may start now and wait. */
-export async function countWaiting(sql: Sql): Promise<number> {
-  const [row] = await sql.query<{ n: number }>(
-    'select count(*)::int as n from outbox where available_at <= now()',
-  );
-  return row?.n ?? 0;
-}
+export const countWaiting = queryNumber(
+  'select count(*)::int as n from outbox where available_at <= now()',
+);
 
 /** The facts about a run that a worker needs before it claims it. */
 export interface RunNeeds {

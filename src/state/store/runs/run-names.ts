@@ -1,5 +1,5 @@
 import type { RunStatus } from '../../../foundation/domain/run.ts';
-import type { Sql } from '../database/database.ts';
+import { queryRows } from '../database/statement.ts';
 
 /** A run as an operator recognizes it. */
 export interface NamedRun {
@@ -12,14 +12,10 @@ export interface NamedRun {
   readonly error: string | null;
 }
 
-export async function findNamedRuns(sql: Sql, runIds: readonly string[]): Promise<NamedRun[]> {
-  return sql.query<NamedRun>(
-    `select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
+export const findNamedRuns = queryRows<NamedRun, [runIds: readonly string[]]>(`
+     select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
             concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
               case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
                    when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
        from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
-      where r.id = any ($1::uuid[])`,
-    [runIds],
-  );
-}
+      where r.id = any ($1::uuid[])`);

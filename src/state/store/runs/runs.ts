@@ -8,8 +8,9 @@ import {
   type RunStatus,
   runStatuses,
 } from '../../../foundation/domain/run.ts';
-import { type DataInterval, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryAny, queryFirst, queryValue, queryValues } from '../database/statement.ts';
 import type { Lease } from './lease.ts';
 import {
   Conditions,
@@ -23,7 +24,7 @@ import { enqueueRuns, laneOf } from './outbox.ts';
 import { type RunStepSeen, stepOfRun } from './run-step.ts';
 import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
-import { intervalOf } from '../database/times.ts';
+import { boundLists, intervalOf } from '../database/times.ts';
 import { hasTurn } from '../intervals/superseded.ts';
 
 export interface NewRun {
@@ -94,13 +95,10 @@ export interface FoundRun extends Run {
   readonly interval: DataInterval;
 }
 
-export async function findRun(sql: Sql, exportId: string, runId: string): Promise<FoundRun | null> {
-  const [row] = await sql.query<FoundRun>(
-    `select ${runColumns}, ${intervalOf('r')} as interval from runs r where r.id = $1 and r.export_id = $2`,
-    [runId, exportId],
-  );
-  return row ?? null;
-}
+export const findRun = queryFirst<FoundRun, [exportId: string, runId: string]>(
+  `select ${runColumns}, ${intervalOf('r')} as interval from runs r where r.id = $1 and r.export_id = $2`,
+  (exportId, runId) => [runId, exportId],
+);
 
 /** SQL: a wanted run `w` overlaps none but its own. Those in `table` do not overlap, so two neighbours are enough. */
 export const fitsInto = (table: string, more: string): string => `not exists (
@@ -136,67 +134,47 @@ export const makeRuns = (condition = 'true') => `wanted as (
 export const valuesOf = (runs: readonly NewRun[]) => [
   runs.map((run) => run.exportId),
   runs.map((run) => run.teamId),
-  runs.map((run) => toTimestamp(run.interval.start)),
-  runs.map((run) => toTimestamp(run.interval.end)),
+  ...boundLists(runs.map((run) => run.interval)),
   runs.map((run) => run.backfillId),
   runs.map((run) => run.purpose ?? 'whole'),
   runs.map((run) => run.dropsMissing ?? false),
 ];
 
 /** With their outbox rows. Not for an interval with a live run, or that overlaps one with other bounds. @returns the ids of the new runs */
-export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `with ${makeRuns()} select id from made`,
-    valuesOf(runs),
-  );
-  return rows.map((row) => row.id);
-}
+export const insertRuns = queryValues<string, [runs: readonly NewRun[]]>(
+  `with ${makeRuns()} select id from made`,
+  (runs) => valuesOf(runs),
+);
 
 /** They leave the run when it ends (`run-moves.ts`). @param request to erase that the run belongs to */
-export async function sealErased(
-  tx: Sql,
-  runId: string,
-  sealed: Buffer,
-  request: string,
-): Promise<void> {
-  const values = [runId, sealed, request];
-  await tx.query('update runs set erases = $2, erasure = $3 where id = $1', values);
-}
+export const sealErased = command<[runId: string, sealed: Buffer, request: string]>(
+  'update runs set erases = $2, erasure = $3 where id = $1',
+);
 
 /** @returns false if the lease is lost */
-export async function recordProgress(
-  sql: Sql,
-  lease: Lease,
-  { totalRows, rows: writtenRows, bytes, files }: Progress,
-  cursor: unknown,
-): Promise<boolean> {
-  const rows = await sql.query(
-    `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
+export const recordProgress = queryAny(
+  `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
             cursor = $7, last_updated_at = now()
       where id = $1 and fence = $2 and ${isRunning('runs')} returning id`,
-    [
-      lease.runId,
-      lease.fence,
-      totalRows,
-      writtenRows,
-      bytes,
-      files,
-      cursor === null ? null : JSON.stringify(cursor),
-    ],
-  );
-  return rows.length === 1;
-}
+  (lease: Lease, { totalRows, rows: writtenRows, bytes, files }: Progress, cursor: unknown) => [
+    lease.runId,
+    lease.fence,
+    totalRows,
+    writtenRows,
+    bytes,
+    files,
+    cursor === null ? null : JSON.stringify(cursor),
+  ],
+);
 
 /** More than any attempt sent: the run is not what crashes the worker, so its crash count starts again. The disk is not waited for. */
-export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Promise<void> {
-  await sql.query(
-    prepared(`update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
+export const recordSent = command(
+  prepared(`update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
               deaths_alone = case when $3 > furthest_bytes then 0 else deaths_alone end,
               furthest_bytes = greatest(furthest_bytes, $3)
         where id = $1 and fence = $2 and ${isRunning('runs')} and ${unflushed}`),
-    [lease.runId, lease.fence, sentBytes],
-  );
-}
+  (lease: Lease, sentBytes: number) => [lease.runId, lease.fence, sentBytes],
+);
 
 /** @param isHandedOver it made no attempt: its interval heals with the others @returns false if the lease is lost */
 export async function failRun(
@@ -251,21 +229,16 @@ export async function handBackOutgrown(tx: Sql, lease: Lease): Promise<boolean> 
   return handBackRun(tx, lease, 0, null);
 }
 
-export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {
-  const [row] = await sql.query<{ code: string | null }>(
-    `select error_code as code from runs where id = $1`,
-    [runId],
-  );
-  return row?.code ?? null;
-}
+export const findErrorCode = queryValue<string, [runId: string]>(
+  `select error_code as code from runs where id = $1`,
+);
 
 /** Not if it has begun to commit. Workers notice at the next heartbeat. @param scope the export, or a run or backfill of it */
-export async function cancelRuns(
-  tx: Sql,
-  scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
-): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `with locked as materialized (
+export const cancelRuns = queryValues<
+  string,
+  [scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string }]
+>(
+  `with locked as materialized (
        select id from runs
         where export_id = $1 and status in ${live} and committing_at is null
           and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
@@ -276,29 +249,20 @@ export async function cancelRuns(
          from locked where runs.id = locked.id returning runs.id
      )
      select id from cancelled`,
-    [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
-  );
-  return rows.map((row) => row.id);
-}
+  (scope) => [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
+);
 
 /** Cancels a run by the attempt that holds it. @returns false if the lease is lost */
-export async function cancelHeldRun(tx: Sql, lease: Lease): Promise<boolean> {
-  const rows = await tx.query(
-    `update runs set ${move('cancelled')}, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
+export const cancelHeldRun = queryAny(
+  `update runs set ${move('cancelled')}, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
       where id = $1 and fence = $2 and ${canMove('cancelled')} returning id`,
-    [lease.runId, lease.fence],
-  );
-  return rows.length === 1;
-}
+  (lease: Lease) => [lease.runId, lease.fence],
+);
 
 /** Says whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
-export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
-  const rows = await sql.query(
-    `select from runs where id = $1 and committing_generation is not null`,
-    [runId],
-  );
-  return rows.length === 1;
-}
+export const hasBegunCommit = queryAny<[runId: string]>(
+  `select from runs where id = $1 and committing_generation is not null`,
+);
 
 export interface RunListRequest {
   readonly exportId: string;

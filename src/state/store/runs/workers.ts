@@ -1,4 +1,5 @@
 import type { Sql } from '../database/database.ts';
+import { command, queryNumber, queryOne, queryValue } from '../database/statement.ts';
 
 /** @param silentSeconds how long ago it has decided schedules and dispatched runs, or has started */
 export async function reportWorker(
@@ -16,9 +17,7 @@ export async function reportWorker(
   );
 }
 
-export async function removeWorker(sql: Sql, id: string): Promise<void> {
-  await sql.query(`delete from workers where id = $1`, [id]);
-}
+export const removeWorker = command<[id: string]>(`delete from workers where id = $1`);
 
 const reported = `heartbeat_at > now() - interval '30 s'`;
 const sumNow = (column: string) =>
@@ -30,34 +29,19 @@ export const capacityNow = sumNow('capacity');
 /** SQL of their places for small runs. */
 export const smallCapacityNow = sumNow('small_capacity');
 
-export async function sumCapacity(sql: Sql): Promise<number> {
-  const [row] = await sql.query<{ capacity: number }>(`select ${capacityNow} as capacity`);
-  return row?.capacity ?? 0;
-}
+export const sumCapacity = queryNumber(`select ${capacityNow} as capacity`);
 
 /** The seconds since a worker that reported lately decided schedules and dispatched runs, in seconds; null if none reported. */
-export async function findSilence(sql: Sql): Promise<number | null> {
-  const [row] = await sql.query<{ seconds: number | null }>(
-    `select min(silent_seconds) as seconds from workers where ${reported}`,
-  );
-  return row?.seconds ?? null;
-}
+export const findSilence = queryValue<number>(
+  `select min(silent_seconds) as seconds from workers where ${reported}`,
+);
 
 /** The workers that reported in the last minute, and the exports that are not paused. */
-export async function countWorkersAndExports(
-  sql: Sql,
-): Promise<{ readonly workers: number; readonly exports: number }> {
-  const [row] = await sql.query<{ workers: number; exports: number }>(
-    `select (select count(*)::int from workers where heartbeat_at > now() - interval '1 minute') as workers,
-            (select count(*)::int from batch_exports where deleted_at is null and not paused) as exports`,
-  );
-  if (!row) throw new Error('no row');
-  return row;
-}
+export const countWorkersAndExports = queryOne<{ workers: number; exports: number }>(`
+     select (select count(*)::int from workers where heartbeat_at > now() - interval '1 minute') as workers,
+            (select count(*)::int from batch_exports where deleted_at is null and not paused) as exports`);
 
 /** Deletes workers that have been silent for ten minutes. If the clock was set back since, a worker that is alive reports again. */
-export async function sweepWorkers(sql: Sql): Promise<void> {
-  await sql.query(
-    `delete from workers where heartbeat_at < now() - interval '10 minutes' or heartbeat_at > now() + interval '1 minute'`,
-  );
-}
+export const sweepWorkers = command(
+  `delete from workers where heartbeat_at < now() - interval '10 minutes' or heartbeat_at > now() + interval '1 minute'`,
+);

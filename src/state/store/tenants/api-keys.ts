@@ -1,5 +1,5 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../database/database.ts';
+import { command, queryFirst, queryOne, queryRows, queryValues } from '../database/statement.ts';
 import { prepared } from '../database/prepared.ts';
 
 export interface ApiKey {
@@ -25,15 +25,11 @@ const columns = `k.id, k.organization_id as "organizationId", k.project_ids as "
   k.created_at as "createdAt", k.expires_at as "expiresAt",
   k.revoked_at as "revokedAt", k.last_used_at as "lastUsedAt"`;
 
-export async function insertApiKey(sql: Sql, key: NewApiKey): Promise<ApiKey> {
-  const [row] = await sql.query<ApiKey>(
-    `insert into api_keys as k (organization_id, project_ids, name, hash, scopes, expires_at)
+export const insertApiKey = queryOne<ApiKey, [key: NewApiKey]>(
+  `insert into api_keys as k (organization_id, project_ids, name, hash, scopes, expires_at)
      values ($1, $2, $3, $4, $5, $6) returning ${columns}`,
-    [key.organizationId, key.projectIds, key.name, key.hash, key.scopes, key.expiresAt],
-  );
-  if (!row) throw new Error('an insert returned no row');
-  return row;
-}
+  (key) => [key.organizationId, key.projectIds, key.name, key.hash, key.scopes, key.expiresAt],
+);
 
 /** A key from a request, with everything that decides about the request. */
 export interface PresentedKey extends ApiKey {
@@ -52,69 +48,35 @@ export interface TenantKey extends PresentedKey {
 }
 
 /** In one round trip: the key, and whether its organization owns `projectId`. */
-export async function findPresentedKey(
-  sql: Sql,
-  hash: Buffer,
-  projectId: number | null,
-): Promise<PresentedKey | null> {
-  const [row] = await sql.query<PresentedKey>(
-    prepared(`select ${columns}, k.hash,
+export const findPresentedKey = queryFirst<PresentedKey, [hash: Buffer, projectId: number | null]>(
+  prepared(`select ${columns}, k.hash,
             coalesce(k.revoked_at <= now(), false) or coalesce(k.expires_at <= now(), false) as ended,
             coalesce(k.last_used_at < now() - interval '1 minute', true) as "useIsStale",
             exists (select from organizations o where o.id = k.organization_id and o.disabled_at is not null) as "isDisabled",
             exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id and p.closed_at is null and p.disabled_at is null) as "ownsProject"
        from api_keys k where k.hash = $1`),
-    [hash, projectId],
-  );
-  return row ?? null;
-}
+);
 
 /** Which of the hashes belong to keys that have not ended. */
-export async function findKnownHashes(
-  sql: Sql,
-  hashes: readonly Buffer[],
-): Promise<readonly Buffer[]> {
-  const rows = await sql.query<{ hash: Buffer }>(
-    `select hash from api_keys
+export const findKnownHashes = queryValues<Buffer, [hashes: readonly Buffer[]]>(`
+     select hash from api_keys
       where hash = any($1) and not coalesce(revoked_at <= now(), false)
-        and not coalesce(expires_at <= now(), false)`,
-    [hashes],
-  );
-  return rows.map(({ hash }) => hash);
-}
+        and not coalesce(expires_at <= now(), false)`);
 
 /** Writes at most once per minute, however often it is called. */
-export async function touchApiKey(sql: Sql, id: string): Promise<void> {
-  await sql.query(
-    `update api_keys set last_used_at = now()
-      where id = $1 and coalesce(last_used_at < now() - interval '1 minute', true)`,
-    [id],
-  );
-}
+export const touchApiKey = command<[id: string]>(`update api_keys set last_used_at = now()
+      where id = $1 and coalesce(last_used_at < now() - interval '1 minute', true)`);
 
-export async function findApiKey(sql: Sql, id: string): Promise<ApiKey | null> {
-  const [row] = await sql.query<ApiKey>(`select ${columns} from api_keys k where k.id = $1`, [id]);
-  return row ?? null;
-}
+export const findApiKey = queryFirst<ApiKey, [id: string]>(
+  `select ${columns} from api_keys k where k.id = $1`,
+);
 
 /** Oldest first. @param organizationId null: the keys of operators */
-export async function listApiKeys(sql: Sql, organizationId: string | null): Promise<ApiKey[]> {
-  return sql.query<ApiKey>(
-    `select ${columns} from api_keys k where k.organization_id is not distinct from $1::uuid order by k.created_at, k.id`,
-    [organizationId],
-  );
-}
+export const listApiKeys = queryRows<ApiKey, [organizationId: string | null]>(
+  `select ${columns} from api_keys k where k.organization_id is not distinct from $1::uuid order by k.created_at, k.id`,
+);
 
 /** A key that ends sooner keeps its end. @returns the key, or null if there is none */
-export async function revokeApiKey(
-  sql: Sql,
-  id: string,
-  delaySeconds: number,
-): Promise<ApiKey | null> {
-  const [row] = await sql.query<ApiKey>(
-    `update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 second')
-      where k.id = $1 returning ${columns}`,
-    [id, delaySeconds],
-  );
-  return row ?? null;
-}
+export const revokeApiKey = queryFirst<ApiKey, [id: string, delaySeconds: number]>(`
+     update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 second')
+      where k.id = $1 returning ${columns}`);

@@ -1,6 +1,7 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryAny, queryFirst, queryRows, queryValues } from '../database/statement.ts';
 import type { Reach } from './tenants.ts';
 
 /** cancelling: runs end. deleting: rows go. settling: what began before may still write. */
@@ -23,20 +24,13 @@ export interface Offboarding extends Reach {
 const columns = `o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
   o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt"`;
 
-export async function findOffboarding(sql: Sql, id: string): Promise<Offboarding | null> {
-  const [row] = await sql.query<Offboarding>(
-    `select ${columns} from offboardings o where o.id = $1`,
-    [id],
-  );
-  return row ?? null;
-}
+export const findOffboarding = queryFirst<Offboarding, [id: string]>(
+  `select ${columns} from offboardings o where o.id = $1`,
+);
 
-export async function listOffboardings(sql: Sql, limit: number): Promise<Offboarding[]> {
-  return sql.query<Offboarding>(
-    `select ${columns} from offboardings o order by o.requested_at desc, o.id limit $1`,
-    [limit],
-  );
-}
+export const listOffboardings = queryRows<Offboarding, [limit: number]>(
+  `select ${columns} from offboardings o order by o.requested_at desc, o.id limit $1`,
+);
 
 /** From now on no key, request or run of it works. @returns also one in progress; null if there is no such tenant */
 export async function openOffboarding(
@@ -84,12 +78,9 @@ export async function openOffboarding(
   return underWay ?? null;
 }
 
-export async function listOpenOffboardings(sql: Sql): Promise<string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `select id from offboardings where completed_at is null order by requested_at, id`,
-  );
-  return rows.map(({ id }) => id);
-}
+export const listOpenOffboardings = queryValues<string>(
+  `select id from offboardings where completed_at is null order by requested_at, id`,
+);
 
 /** One process at a time works on it. @returns null if another does, or if it is completed */
 export async function lockOffboarding(
@@ -112,35 +103,24 @@ export interface OffboardingStep {
   readonly waitsFor?: string;
 }
 
-export async function recordStep(
-  tx: Sql,
-  id: string,
-  { status, waitsFor }: OffboardingStep,
-): Promise<void> {
-  await tx.query(
-    `update offboardings set status = $2, last_error = $3,
+export const recordStep = command(
+  `update offboardings set status = $2, last_error = $3,
             deleted_by = case when $2 = 'settling' then coalesce(deleted_by, pg_current_xact_id()) end,
             deleted_at = case when $2 = 'settling' then coalesce(deleted_at, now()) else deleted_at end,
             completed_at = case when $2 = 'completed' then now() end
       where id = $1`,
-    [id, status, waitsFor ?? null],
-  );
-}
+  (id: string, { status, waitsFor }: OffboardingStep) => [id, status, waitsFor ?? null],
+);
 
 /** Records why a step failed. */
-export async function recordFailure(sql: Sql, id: string, error: string): Promise<void> {
-  await sql.query(`update offboardings set last_error = $2 where id = $1`, [id, error]);
-}
+export const recordFailure = command<[id: string, error: string]>(
+  `update offboardings set last_error = $2 where id = $1`,
+);
 
 /** Says if all rows are deleted, and every transaction has ended that began before, or `patienceMs` are over. */
-export async function hasSettled(sql: Sql, id: string, patienceMs: number): Promise<boolean> {
-  const rows = await sql.query(
-    `select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
-        or deleted_at < now() - $2 * interval '1 ms')`,
-    [id, patienceMs],
-  );
-  return rows.length === 1;
-}
+export const hasSettled = queryAny<[id: string, patienceMs: number]>(`
+     select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
+        or deleted_at < now() - $2 * interval '1 ms')`);
 
 /** The files at a place by our records. */
 interface PlaceCounts {
@@ -161,12 +141,8 @@ export interface ExportPlace extends PlaceCounts {
   readonly config: DestinationConfig;
 }
 
-export async function measurePlaces(
-  sql: Sql,
-  exportIds: readonly string[],
-): Promise<ExportPlace[]> {
-  return sql.query<ExportPlace>(
-    `with places as (
+export const measurePlaces = queryRows<ExportPlace, [exportIds: readonly string[]]>(`
+     with places as (
        select id, destination_version as version, destination_config as config from batch_exports where id = any ($1::uuid[])
        union all select export_id, version, destination_config from former_destinations where export_id = any ($1::uuid[])
      ), current as (
@@ -187,10 +163,7 @@ export async function measurePlaces(
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
             coalesce(c.bytes, 0)::bigint as bytes, coalesce(l.files, 0) as "leftoverFiles", coalesce(u.uploads, 0) as "openUploads"
        from places p join batch_exports e using (id) left join current c using (id, version)
-            left join leftovers l using (id, version) left join uploaded u using (id, version)`,
-    [exportIds],
-  );
-}
+            left join leftovers l using (id, version) left join uploaded u using (id, version)`);
 
 /** A place as the record keeps it. */
 export interface KeptPlace extends Omit<ExportPlace, 'config'> {
@@ -200,18 +173,15 @@ export interface KeptPlace extends Omit<ExportPlace, 'config'> {
 }
 
 /** Records places, also with other offboardings of the organization that are in progress: a project beside it. */
-export async function keepPlaces(
-  tx: Sql,
-  organizationId: string,
-  places: readonly KeptPlace[],
-): Promise<void> {
-  await tx.query(
-    `update offboardings o set places = o.places || (select coalesce(jsonb_agg(p), '[]') from jsonb_array_elements($2::jsonb) p
+export const keepPlaces = command(
+  `update offboardings o set places = o.places || (select coalesce(jsonb_agg(p), '[]') from jsonb_array_elements($2::jsonb) p
               where o.team_id is null or o.team_id = (p ->> 'teamId')::int)
       where o.organization_id = $1 and o.completed_at is null`,
-    [organizationId, JSON.stringify(places)],
-  );
-}
+  (organizationId: string, places: readonly KeptPlace[]) => [
+    organizationId,
+    JSON.stringify(places),
+  ],
+);
 
 /** The files that stay at one address, of all exports that wrote there. */
 export interface RemainingFiles extends PlaceCounts {
@@ -222,19 +192,14 @@ export interface RemainingFiles extends PlaceCounts {
   readonly exports: number;
 }
 
-export async function listRemainingFiles(
-  sql: Sql,
-  offboardingId: string,
-  limit: number,
-): Promise<RemainingFiles[]> {
-  return sql.query<RemainingFiles>(
-    `select type as "destinationType", address, place, count(distinct "exportId") as exports,
+export const listRemainingFiles = queryRows<
+  RemainingFiles,
+  [offboardingId: string, limit: number]
+>(`
+     select type as "destinationType", address, place, count(distinct "exportId") as exports,
             sum(files)::bigint as files, sum(manifests)::bigint as manifests, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes,
             sum("leftoverFiles")::bigint as "leftoverFiles", sum("openUploads")::bigint as "openUploads"
        from offboardings o, jsonb_to_recordset(o.places) as p ("exportId" uuid, type text, address text, place text, files bigint,
               manifests bigint, rows bigint, bytes bigint, "leftoverFiles" bigint, "openUploads" bigint)
       where o.id = $1 and address is not null and files + manifests + "leftoverFiles" + "openUploads" > 0
-      group by 1, 2, 3 order by 2, 3, 1 limit $2`,
-    [offboardingId, limit],
-  );
-}
+      group by 1, 2, 3 order by 2, 3, 1 limit $2`);

@@ -1,4 +1,5 @@
 import type { Sql } from '../database/database.ts';
+import { queryValues } from '../database/statement.ts';
 
 /** A column with encrypted values, marked by its comment in the schema. */
 interface SealedColumn {
@@ -85,12 +86,7 @@ export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): 
 }
 
 /** From now on only this key encrypts: processes may start without the others. */
-export async function forgetOtherEncryptionKeys(sql: Sql, id: string): Promise<readonly string[]> {
-  const forgotten = await sql.query<{ id: string }>(
-    `with known as materialized (select encryption_keys from installation for update
+export const forgetOtherEncryptionKeys = queryValues<string, [id: string]>(`
+     with known as materialized (select encryption_keys from installation for update
      ), kept as (update installation set encryption_keys = array[$1::text])
-     select id from known, unnest(encryption_keys) id where id <> $1`,
-    [id],
-  );
-  return forgotten.map((row) => row.id);
-}
+     select id from known, unnest(encryption_keys) id where id <> $1`);

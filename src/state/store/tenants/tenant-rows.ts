@@ -1,4 +1,5 @@
 import type { Sql } from '../database/database.ts';
+import { queryAny, queryValues } from '../database/statement.ts';
 import { deleteOldPluginSources } from '../database/retention.ts';
 import { live, move, running } from '../runs/run-moves.ts';
 import type { Reach } from './tenants.ts';
@@ -52,17 +53,10 @@ async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: Value
 }
 
 /** Locks up to `limit` exports of a tenant, to delete them. */
-export async function lockExportsOf(
-  tx: Sql,
-  { organizationId, teamId }: Reach,
-  limit: number,
-): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `select e.id from batch_exports e where ${ofTenant('e.team_id')} order by e.id limit $3 for update`,
-    [organizationId, teamId, limit],
-  );
-  return rows.map(({ id }) => id);
-}
+export const lockExportsOf = queryValues<string, [reach: Reach, limit: number]>(
+  `select e.id from batch_exports e where ${ofTenant('e.team_id')} order by e.id limit $3 for update`,
+  ({ organizationId, teamId }, limit) => [organizationId, teamId, limit],
+);
 
 export async function deleteExports(
   tx: Sql,
@@ -149,16 +143,10 @@ export async function endSilentCommits(
 }
 
 /** Says whether a tenant may have uploads that are neither completed nor aborted. */
-export async function hasOpenUploads(
-  sql: Sql,
-  { organizationId, teamId }: Reach,
-): Promise<boolean> {
-  const rows = await sql.query(
-    `select from upload_places p join batch_exports e on e.id = p.export_id where ${ofTenant('e.team_id')} limit 1`,
-    [organizationId, teamId],
-  );
-  return rows.length > 0;
-}
+export const hasOpenUploads = queryAny(
+  `select from upload_places p join batch_exports e on e.id = p.export_id where ${ofTenant('e.team_id')} limit 1`,
+  ({ organizationId, teamId }: Reach) => [organizationId, teamId],
+);
 
 /** Rows that nothing names any more, and rows of a statement that began before the deletion. */
 export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<void> {

@@ -2,7 +2,8 @@ import { Refusal } from '../../../foundation/domain/problem.ts';
 import { tenantIdentityOf } from '../../../foundation/domain/tenant-key.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import type { OffsetPage, PageRequest } from '../database/lists.ts';
+import { queryOne, queryPage, queryRows, queryValues } from '../database/statement.ts';
+import type { PageRequest } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
 export interface Organization {
@@ -19,14 +20,9 @@ export const isTenant = `id <> '${installationId}'`;
 
 const organizationColumns = `id, name, created_at as "createdAt", disabled_at as "disabledAt"`;
 
-export async function insertOrganization(sql: Sql, name: string): Promise<Organization> {
-  const [row] = await sql.query<Organization>(
-    `insert into organizations (name) values ($1) returning ${organizationColumns}`,
-    [name],
-  );
-  if (!row) throw new Error('an insert returned no row');
-  return row;
-}
+export const insertOrganization = queryOne<Organization, [name: string]>(
+  `insert into organizations (name) values ($1) returning ${organizationColumns}`,
+);
 
 /** @param evenClosed also one that is being deleted */
 export async function findOrganization(
@@ -70,13 +66,10 @@ export async function findTenantKey(sql: Sql, teamId: number): Promise<string> {
 const checkedKeys = 10_000;
 
 /** Lists those of the projects that are not being deleted, oldest first. */
-export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
-  const rows = await sql.query<{ tenantKey: string }>(
-    `select ${tenantKeyOf('p')} from projects p where p.closed_at is null order by p.id limit $1`,
-    [checkedKeys],
-  );
-  return rows.map(({ tenantKey }) => tenantKey);
-}
+export const listTenantKeys = queryValues<string>(
+  `select ${tenantKeyOf('p')} from projects p where p.closed_at is null order by p.id limit $1`,
+  () => [checkedKeys],
+);
 
 const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt"`;
 
@@ -117,12 +110,9 @@ export async function findProject(
   return row ?? null;
 }
 
-export async function listProjects(sql: Sql, organizationId: string): Promise<Project[]> {
-  return sql.query<Project>(
-    `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,
-    [organizationId],
-  );
-}
+export const listProjects = queryRows<Project, [organizationId: string]>(
+  `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,
+);
 
 /** The reach of a request: one project, or all projects of an organization. */
 export interface Reach {
@@ -184,16 +174,12 @@ export const searched = (search: string | null): string | null =>
   search?.replace(/[\\%_]/g, '\\$&') ?? null;
 
 /** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
-export async function listOrganizationPage(
-  sql: Sql,
-  search: string | null,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<Organization>> {
-  const rows = await sql.query<Organization & { count: number }>(
-    `select ${organizationColumns}, count(*) over () as count from organizations
+export const listOrganizationPage = queryPage<
+  Organization,
+  [search: string | null, page: PageRequest]
+>(
+  `select ${organizationColumns}, count(*) over () as count from organizations
       where closed_at is null and ${isTenant} and ${matchesOrganization('$1')}
       order by lower(name), id limit $2 offset $3`,
-    [searched(search), limit, offset],
-  );
-  return { count: rows[0]?.count ?? 0, results: rows };
-}
+  (search, { limit, offset }) => [searched(search), limit, offset],
+);

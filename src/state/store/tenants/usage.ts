@@ -1,5 +1,6 @@
 import type { Sql } from '../database/database.ts';
-import type { OffsetPage, PageRequest } from '../database/lists.ts';
+import { countedPage, type OffsetPage, type PageRequest } from '../database/lists.ts';
+import { queryPage } from '../database/statement.ts';
 import {
   byReach,
   isTenant,
@@ -24,15 +25,12 @@ export interface Usage {
 }
 
 /** By name. Deleted exports count while their receipts are kept. @param month its first day, in UTC; null: the present one */
-export async function listUsage(
-  sql: Sql,
-  month: string | null,
-  search: string | null,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<Usage>> {
+export const listUsage = queryPage<
+  Usage,
+  [month: string | null, search: string | null, page: PageRequest]
+>(
   // The receipts of one export at a time, by their primary key.
-  const rows = await sql.query<Usage & { count: number }>(
-    `select to_char(m.first, 'YYYY-MM') as month, o.id, o.name, o.disabled_at as "disabledAt", o.count,
+  `select to_char(m.first, 'YYYY-MM') as month, o.id, o.name, o.disabled_at as "disabledAt", o.count,
             (select count(*) from projects p where p.organization_id = o.id and p.closed_at is null) as projects,
             (select count(*) from batch_exports e join projects p on p.id = e.team_id
               where p.organization_id = o.id and e.deleted_at is null) as exports,
@@ -50,10 +48,8 @@ export async function listUsage(
                 and data_interval_start < (m.first + interval '1 month') at time zone 'UTC') r
           where p.organization_id = o.id) u
       order by lower(o.name), o.id`,
-    [month, searched(search), limit, offset],
-  );
-  return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...usage }) => usage) };
-}
+  (month, search, { limit, offset }) => [month, searched(search), limit, offset],
+);
 
 /** The rows and bytes of the current files of an export, of one month. */
 export interface ExportUsage extends Pick<Usage, 'month' | 'id' | 'name' | 'rows' | 'bytes'> {
@@ -86,8 +82,6 @@ export async function listExportUsage(
   month: string | null,
   { limit, offset }: PageRequest,
 ): Promise<OffsetPage<ExportUsage>> {
-  const rows = await sql.query<ExportUsage & { count: number }>(exportUsage(reach), [
-    ...[reachValue(reach), month, limit, offset],
-  ]);
-  return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...usage }) => usage) };
+  const values = [reachValue(reach), month, limit, offset];
+  return countedPage<ExportUsage>(await sql.query(exportUsage(reach), values));
 }

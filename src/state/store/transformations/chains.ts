@@ -1,6 +1,7 @@
 import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
 import type { PinnedStep, StepCount } from '../../../foundation/domain/recipe.ts';
 import type { Sql } from '../database/database.ts';
+import { command, queryRows, queryValue } from '../database/statement.ts';
 
 const asChain = `jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id)`;
@@ -35,19 +36,20 @@ export interface StepVersion {
 }
 
 /** The versions of a project's configs that a chain names, in its order; those that are gone are missing. */
-export async function findStepVersions(
-  sql: Sql,
-  teamId: number,
-  chain: readonly PinnedStep[],
-): Promise<StepVersion[]> {
-  return sql.query<StepVersion>(
-    `select v.config_id as id, v.version, v.plugin, (select p.name from plugins p where p.id = v.plugin) as "pluginName", v.name, v.config, v.config_secrets as secrets
+export const findStepVersions = queryRows<
+  StepVersion,
+  [teamId: number, chain: readonly PinnedStep[]]
+>(
+  `select v.config_id as id, v.version, v.plugin, (select p.name from plugins p where p.id = v.plugin) as "pluginName", v.name, v.config, v.config_secrets as secrets
        from unnest($2::int[], $3::int[]) with ordinality as step (config, version, place)
        join transformation_versions v on v.config_id = step.config and v.version = step.version and v.team_id = $1
       order by step.place`,
-    [teamId, chain.map(({ config }) => config), chain.map(({ version }) => version)],
-  );
-}
+  (teamId, chain) => [
+    teamId,
+    chain.map(({ config }) => config),
+    chain.map(({ version }) => version),
+  ],
+);
 
 /** The sources of plugins that a chain names, by their digests; those that are gone are missing. */
 export async function findPluginSources(
@@ -94,18 +96,9 @@ export async function recordSteps(tx: Sql, steps: readonly StepCount[]): Promise
   );
 }
 
-export async function recordStepError(
-  sql: Sql,
-  teamId: number,
-  configId: number,
-  error: string,
-): Promise<void> {
-  await sql.query(
-    `update pipeline_transformation_configs set error = $3
-      where id = $2 and team_id = $1 and error is distinct from $3`,
-    [teamId, configId, error],
-  );
-}
+export const recordStepError = command<[teamId: number, configId: number, error: string]>(`
+     update pipeline_transformation_configs set error = $3
+      where id = $2 and team_id = $1 and error is distinct from $3`);
 
 /** The enabled steps of a project up to one, which is included even if it is disabled. */
 export async function findChainUpTo(
@@ -123,11 +116,6 @@ export async function findChainUpTo(
 }
 
 /** The model of a project's newest export with transformations; null if it has none. */
-export async function findTransformedModel(sql: Sql, teamId: number): Promise<string | null> {
-  const [row] = await sql.query<{ model: string }>(
-    `select model from batch_exports where team_id = $1 and transformations and deleted_at is null
-      order by created_at desc limit 1`,
-    [teamId],
-  );
-  return row?.model ?? null;
-}
+export const findTransformedModel = queryValue<string, [teamId: number]>(`
+     select model from batch_exports where team_id = $1 and transformations and deleted_at is null
+      order by created_at desc limit 1`);

@@ -1,5 +1,13 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import {
+  command,
+  queryAny,
+  queryFirst,
+  queryNumber,
+  queryOne,
+  queryRows,
+} from '../database/statement.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
 import { handledLately, type StepVersion } from './chains.ts';
 
@@ -48,39 +56,31 @@ function valuesOf(settings: TransformationSettings): unknown[] {
 }
 
 /** The id of the next config: its secrets are encrypted for it before it is stored. */
-export async function nextTransformationConfigId(tx: Sql): Promise<number> {
-  const [row] = await tx.query<{ id: number }>(
-    `select nextval(pg_get_serial_sequence('pipeline_transformation_configs', 'id')) as id`,
-  );
-  if (!row) throw new Error('a sequence gave no value');
-  return row.id;
-}
+export const nextTransformationConfigId = queryNumber(
+  `select nextval(pg_get_serial_sequence('pipeline_transformation_configs', 'id')) as id`,
+);
 
-export async function insertTransformationConfig(
-  tx: Sql,
-  key: { readonly id: number; readonly teamId: number; readonly plugin: number },
-  settings: TransformationSettings,
-): Promise<TransformationConfig> {
-  const [row] = await tx.query<TransformationConfig>(
-    `with made as (
+export const insertTransformationConfig = queryOne<
+  TransformationConfig,
+  [
+    key: { readonly id: number; readonly teamId: number; readonly plugin: number },
+    settings: TransformationSettings,
+  ]
+>(
+  `with made as (
        insert into pipeline_transformation_configs
          (id, team_id, plugin, enabled, "order", config, config_secrets, name, description, match_action, deleted)
        overriding system value values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning *
      ), kept as (${keepVersion('made')})
      select ${columns} from made c`,
-    [key.id, key.teamId, key.plugin, ...valuesOf(settings)],
-  );
-  if (!row) throw new Error('an insert returned no row');
-  return row;
-}
+  (key, settings) => [key.id, key.teamId, key.plugin, ...valuesOf(settings)],
+);
 
-export async function updateTransformationConfig(
-  tx: Sql,
-  id: number,
-  settings: TransformationSettings,
-): Promise<TransformationConfig> {
-  const [row] = await tx.query<TransformationConfig>(
-    `with changed as (
+export const updateTransformationConfig = queryOne<
+  TransformationConfig,
+  [id: number, settings: TransformationSettings]
+>(
+  `with changed as (
        update pipeline_transformation_configs c
           set enabled = $2, "order" = $3, config = $4, config_secrets = $5, name = $6, description = $7,
               match_action = $8, deleted = $9, updated_at = clock_timestamp(),
@@ -88,11 +88,8 @@ export async function updateTransformationConfig(
         where c.id = $1 returning *
      ), kept as (${keepVersion('changed')})
      select ${columns} from changed c`,
-    [id, ...valuesOf(settings)],
-  );
-  if (!row) throw new Error('an update returned no row');
-  return row;
-}
+  (id, settings) => [id, ...valuesOf(settings)],
+);
 
 /** Also finds configs that are marked deleted. */
 export async function findTransformationConfig(
@@ -112,13 +109,9 @@ export async function findTransformationConfig(
 export type ChainStepPosition = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
 
 /** The whole chain in the order of its steps, locked. Without the configs: there is no bound for all of them together. */
-export async function lockChain(tx: Sql, teamId: number): Promise<ChainStepPosition[]> {
-  return tx.query<ChainStepPosition>(
-    `select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
-      where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c`,
-    [teamId],
-  );
-}
+export const lockChain = queryRows<ChainStepPosition, [teamId: number]>(`
+     select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
+      where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c`);
 
 /** Counts the enabled steps of a project, besides one of them. Waits for others that change the number. */
 export async function countEnabledSteps(tx: Sql, teamId: number, besides: number): Promise<number> {
@@ -155,39 +148,26 @@ export async function listTransformationConfigs(
   return { count: total?.count ?? 0, results };
 }
 
-export async function moveSteps(
-  tx: Sql,
-  teamId: number,
-  orders: ReadonlyMap<number, number>,
-): Promise<void> {
-  await tx.query(
-    `update pipeline_transformation_configs c set "order" = moved.place, updated_at = clock_timestamp()
+export const moveSteps = command(
+  `update pipeline_transformation_configs c set "order" = moved.place, updated_at = clock_timestamp()
        from unnest($2::int[], $3::int[]) as moved (id, place)
       where c.id = moved.id and c.team_id = $1`,
-    [teamId, [...orders.keys()], [...orders.values()]],
-  );
-}
+  (teamId: number, orders: ReadonlyMap<number, number>) => [
+    teamId,
+    [...orders.keys()],
+    [...orders.values()],
+  ],
+);
 
-export async function deleteTransformationConfig(
-  tx: Sql,
-  teamId: number,
-  id: number,
-): Promise<boolean> {
-  const rows = await tx.query(
-    'delete from pipeline_transformation_configs where id = $1 and team_id = $2 returning id',
-    [id, teamId],
-  );
-  return rows.length === 1;
-}
+export const deleteTransformationConfig = queryAny(
+  'delete from pipeline_transformation_configs where id = $1 and team_id = $2 returning id',
+  (teamId: number, id: number) => [id, teamId],
+);
 
 /** Asks the workers for a sample of a step. One that waits already is this one. */
-export async function askForSample(tx: Sql, configId: number): Promise<void> {
-  await tx.query(
-    `update pipeline_transformation_configs set sample_asked_at = clock_timestamp(), sample_taken_at = null
-      where id = $1`,
-    [configId],
-  );
-}
+export const askForSample = command<[configId: number]>(`
+     update pipeline_transformation_configs set sample_asked_at = clock_timestamp(), sample_taken_at = null
+      where id = $1`);
 
 export interface TakenSample {
   readonly configId: number;
@@ -197,13 +177,11 @@ export interface TakenSample {
 }
 
 /** The oldest of the last day without a worker, of the organization whose turn was longest ago. @param served the last one at the end */
-export async function takeSample(
-  sql: Sql,
-  served: readonly string[],
-  besides: readonly string[],
-): Promise<TakenSample | null> {
-  const [row] = await sql.query<TakenSample>(
-    `update pipeline_transformation_configs c set sample_taken_at = now()
+export const takeSample = queryFirst<
+  TakenSample,
+  [served: readonly string[], besides: readonly string[]]
+>(`
+     update pipeline_transformation_configs c set sample_taken_at = now()
       where c.id = (
         select s.id from pipeline_transformation_configs s join projects p on p.id = s.team_id
          where (s.sample_taken_at is null or s.sample_taken_at < now() - interval '5 minutes')
@@ -211,20 +189,14 @@ export async function takeSample(
          order by coalesce(array_position($1::uuid[], p.organization_id), 0), s.sample_asked_at, s.id
          limit 1 for update of s skip locked)
       returning c.id as "configId", c.team_id as "teamId", c.sample_asked_at as "askedAt",
-                (select organization_id from projects where id = c.team_id) as "organizationId"`,
-    [served, besides],
-  );
-  return row ?? null;
-}
+                (select organization_id from projects where id = c.team_id) as "organizationId"`);
 
 /** Ends a sample. If another was asked for since it was taken, that one waits. */
-export async function endSample(sql: Sql, { configId, askedAt }: TakenSample): Promise<void> {
-  await sql.query(
-    `update pipeline_transformation_configs set sample_asked_at = null, sample_taken_at = null
+export const endSample = command(
+  `update pipeline_transformation_configs set sample_asked_at = null, sample_taken_at = null
       where id = $1 and sample_asked_at = $2`,
-    [configId, askedAt],
-  );
-}
+  ({ configId, askedAt }: TakenSample) => [configId, askedAt],
+);
 
 /** Which exports of a project apply its chain. */
 export interface ChainExports {
@@ -250,10 +222,6 @@ export async function findChainExports(sql: Sql, teamId: number): Promise<ChainE
 }
 
 /** Counts the enabled steps of a project. */
-export async function countChainSteps(sql: Sql, teamId: number): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*) from pipeline_transformation_configs where team_id = $1 and enabled and not deleted`,
-    [teamId],
-  );
-  return row?.count ?? 0;
-}
+export const countChainSteps = queryNumber<[teamId: number]>(
+  `select count(*) from pipeline_transformation_configs where team_id = $1 and enabled and not deleted`,
+);
