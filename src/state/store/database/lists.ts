@@ -63,6 +63,10 @@ export interface OffsetPage<T> {
   readonly results: readonly T[];
 }
 
+/** The value of an `ilike` that searches a text as it is. */
+export const escapeLike = (search: string | null): string | null =>
+  search?.replace(/[\\%_]/g, '\\$&') ?? null;
+
 /** The page of rows that each have the count of all. */
 export const countedPage = <Row>(rows: readonly (Row & { readonly count: number })[]) => ({
   count: rows[0]?.count ?? 0,

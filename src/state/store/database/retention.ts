@@ -1,5 +1,6 @@
 import type { Sql } from './database.ts';
 import { queryCount } from './statement.ts';
+import { isSameInterval } from './times.ts';
 
 /** Rows per statement: short locks, so that no other statement waits long. */
 const batch = 5_000;
@@ -55,10 +56,8 @@ export const deleteOldRuns = deleteBy(
         and not exists (select 1 from outbox o where o.run_id = r.id)
         and not exists (
           select 1 from holes h join batch_exports e on e.id = h.export_id and e.deleted_at is null
-           where h.export_id = r.export_id and h.data_interval_start = r.data_interval_start
-             and h.data_interval_end = r.data_interval_end
-             and not exists (select 1 from runs newer where newer.export_id = r.export_id
-                   and newer.data_interval_start = r.data_interval_start and newer.data_interval_end = r.data_interval_end
+           where ${isSameInterval('h', 'r')}
+             and not exists (select 1 from runs newer where ${isSameInterval('newer', 'r')}
                    and newer.generation > r.generation))
       limit ${batch})) returning 1`,
 );

@@ -11,6 +11,7 @@ import {
   queryAny,
   queryFirst,
   queryNumber,
+  queryOne,
   queryRows,
   queryValues,
 } from '../database/statement.ts';
@@ -203,15 +204,11 @@ export async function listBackfills(
 }
 
 /** Rows and bytes per run over the newest hundred completed ones; null if there is none. */
-export async function averageOfRuns(
-  sql: Sql,
-  exportId: string,
-): Promise<{ readonly rows: number | null; readonly bytes: number | null }> {
-  const [row] = await sql.query<{ rows: number | null; bytes: number | null }>(
-    `select avg(newest.records_total_count)::float8 as rows, avg(newest.bytes_exported)::float8 as bytes
+export const averageOfRuns = queryOne<
+  { rows: number | null; bytes: number | null },
+  [exportId: string]
+>(
+  `select avg(newest.records_total_count)::float8 as rows, avg(newest.bytes_exported)::float8 as bytes
        from (select records_total_count, bytes_exported from runs
               where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
-    [exportId],
-  );
-  return row ?? { rows: null, bytes: null };
-}
+);

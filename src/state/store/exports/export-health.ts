@@ -2,6 +2,7 @@ import { disabledCodes } from '../../../foundation/domain/batch-export.ts';
 import type { Turn } from '../../../foundation/domain/causes.ts';
 import type { Sql } from '../database/database.ts';
 import { isHealing, mayRun } from '../healing/healing.ts';
+import { isSameInterval } from '../database/times.ts';
 
 /** Exports in a state that somebody must look at, by the code of their newest failure. */
 export interface TroubledExports {
@@ -62,8 +63,7 @@ const paused = `select coalesce(e.failing_code, ${codeOfFailed('r.export_id = e.
     from batch_exports e where ${isWanted} and e.paused
    group by 1`;
 
-const ofInterval =
-  'r.export_id = h.export_id and r.data_interval_start = h.data_interval_start and r.data_interval_end = h.data_interval_end';
+const ofInterval = isSameInterval('r', 'h');
 
 /** An interval that a pause of Sluice missed has no run: what paused the export keeps it. */
 const missing = `select coalesce(${codeOfFailed(ofInterval, 'r.id desc')}, e.failing_code) as code, count(*)::int as count

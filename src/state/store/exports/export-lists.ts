@@ -9,6 +9,7 @@ import { type HealthCounts, healthOfExport } from './export-states.ts';
 import { columns, type ExportRow, toBatchExport } from './exports.ts';
 import {
   Conditions,
+  escapeLike,
   jsonBytes,
   type OffsetPage,
   type PageRequest,
@@ -96,10 +97,7 @@ export async function findBatchExports(
   conditions.addSql(inReach(reach, 1));
   conditions.parameter(reachValue(reach));
   conditions.add(`${healthOfExport} = any (?)`, healths);
-  conditions.add(
-    `(e.name ilike '%' || ? || '%' or e.id::text = lower(?))`,
-    search?.replace(/[\\%_]/g, '\\$&') ?? null,
-  );
+  conditions.add(`(e.name ilike '%' || ? || '%' or e.id::text = lower(?))`, escapeLike(search));
   const matching = `from batch_exports e where ${conditions.sql}`;
   const values = [...conditions.values];
   const order = (of: string) =>

@@ -193,14 +193,10 @@ export async function findBatchExport(
 }
 
 /** True if an export has ever had a run, or will have runs of a backfill. Retention deletes runs, but no receipts. */
-export async function hasRuns(sql: Sql, id: string): Promise<boolean> {
-  const [row] = await sql.query<{ has: boolean }>(
-    `select exists (select from runs where export_id = $1) or exists (select from receipts where export_id = $1)
+export const hasRuns = queryFlag<[id: string]>(
+  `select exists (select from runs where export_id = $1) or exists (select from receipts where export_id = $1)
          or exists (select from backfills where export_id = $1 and status = 'Running') as has`,
-    [id],
-  );
-  return row?.has !== false;
-}
+);
 
 export const isModelExported = queryFlag<[model: string]>(
   'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',

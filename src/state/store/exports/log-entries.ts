@@ -3,6 +3,7 @@ import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import {
   Conditions,
+  escapeLike,
   type OffsetPage,
   type PageRequest,
   type TimeBound,
@@ -85,7 +86,7 @@ function conditionsOf(request: LogListRequest): Conditions {
     .add('l.run_id = ?', request.runId)
     .addBound('l.timestamp >=', request.after)
     .addBound('l.timestamp <=', request.before)
-    .add(`l.message ilike '%' || ? || '%'`, request.search?.replace(/[\\%_]/g, '\\$&') ?? null);
+    .add(`l.message ilike '%' || ? || '%'`, escapeLike(request.search));
 }
 
 /** Counts in an index: the order is that of one, so the table is not read, nor sorted. */

@@ -7,7 +7,7 @@ import { type DestinationRow, withDestination } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { Lease } from '../runs/lease.ts';
 import { live } from '../runs/run-moves.ts';
-import { boundsOf, intervalOf } from '../database/times.ts';
+import { boundsOf, intervalOf, isSameInterval } from '../database/times.ts';
 
 /** After these failed removals in a row, over about two weeks, the sweep leaves an interval alone. */
 const maxRemovalTries = 18;
@@ -32,9 +32,8 @@ const isDeletable = `(l.deleted_at is null or l.deleted_at < now() - ${lateFor})
 
 /** SQL: a put or the completion of an upload of `l` may take effect after it is deleted now, or its key may be in use again. */
 const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
-  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
-           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
-         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+  and (l.uncommitted or exists (select from runs r join receipts c on ${isSameInterval('c', 'r')}
+         where ${isSameInterval('r', 'l')}
            and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - ${lateFor})))`;
 
 /** They are never removed. A failed attempt that replaces files in place has noted them. */
@@ -48,8 +47,7 @@ export const listLeftoverFiles = queryRows<ListedFile, [place: IntervalPlace]>(
             l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
        from leftover_files l
       where ${ofInterval} and ${isDeletable}
-        and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-                           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+        and not exists (select from receipts c where ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
@@ -93,8 +91,7 @@ export const listReplacedFiles = queryValues<
   [exportId: string, since: Instant | null, limit: number]
 >(
   `select l.key from leftover_files l
-       join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-        and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+       join receipts c on ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
        join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
       where l.export_id = $1 and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
         and (l.generation < c.generation or c.manifest_key is null)
@@ -143,8 +140,7 @@ const removalPause = (tries: string): string =>
  * after longer and longer, and at last not at all: then the next run of the interval tries.
  */
 const dueRemovals = `leftover_files l
-         join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+         join receipts c on ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
@@ -179,16 +175,14 @@ export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork
          from ${dueRemovals} and e.team_id = $1 limit 1
      ), taken as (
        update leftover_files l set tried_at = now(), tries = l.tries + 1 from due d
-        where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
-          and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
+        where ${isSameInterval('l', 'd')} and l.destination_version = d.destination_version
      )
      select d.export_id as "exportId", ${intervalOf('d')} as interval,
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets, e.model,
             c.generation, r.file_generation as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
-       join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
-        and c.data_interval_end = d.data_interval_end
+       join receipts c on ${isSameInterval('c', 'd')}
        join runs r on r.id = c.run_id`,
     [teamId],
   );

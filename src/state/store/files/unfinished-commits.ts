@@ -1,7 +1,7 @@
 import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { queryNumber, queryRows } from '../database/statement.ts';
 import { live } from '../runs/run-moves.ts';
-import { intervalOf } from '../database/times.ts';
+import { intervalOf, isSameInterval } from '../database/times.ts';
 
 /** An interval for which a run began to commit files, and ended before that was recorded. They may be current. */
 export interface UnfinishedCommit {
@@ -20,8 +20,7 @@ export const listUnfinishedCommits = queryRows<
   `select ${intervalOf('l')} as interval, l.generation is not null as "hasReceipt"
        from (select distinct l.data_interval_start, l.data_interval_end, c.generation
                from ${atPresentPlace}
-               left join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-                and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+               left join receipts c on ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
               where l.export_id = $1 and l.uncommitted and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
                 -- An older one is only removed.
                 and (c.generation is null or c.manifest_key is null or l.generation > c.generation)

@@ -6,8 +6,14 @@ import { isAwake, nextTryOf } from './healing.ts';
 import type { Sql } from '../database/database.ts';
 import { queryFirst, queryPage } from '../database/statement.ts';
 import { healthOfExport } from '../exports/export-states.ts';
-import { Conditions, countedPage, type OffsetPage, type PageRequest } from '../database/lists.ts';
-import { rangeOf } from '../database/times.ts';
+import {
+  Conditions,
+  countedPage,
+  escapeLike,
+  type OffsetPage,
+  type PageRequest,
+} from '../database/lists.ts';
+import { isSameInterval, rangeOf } from '../database/times.ts';
 
 /** One row for all exports that fail with the same error at the same place, for people. Each export is attempted by itself. */
 export interface OperatorCause {
@@ -59,7 +65,7 @@ const placeOf = ['endpoint_url', 'bucket_name', 'container', 'account', 'host', 
 
 /** The same as `lost_code(e.id)`, which costs ten times as much for thousands of exports. */
 const lostCode = `(select (select r.error_code from runs r
-      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+      where ${isSameInterval('r', 'm')}
         and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
     from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1)`;
 
@@ -117,7 +123,7 @@ const values = ({ search }: CauseSearch): unknown[] => [
   // Who lost intervals is no longer known: any owner of the export can retry them.
   [...codesOf('ours'), ...conditionCodes.filter((code) => code !== 'intervals.missing')],
   disabledCodes,
-  search?.replace(/[\\%_]/g, '\\$&') ?? null,
+  escapeLike(search),
   search,
 ];
 

@@ -16,7 +16,7 @@ import { healingColumn } from '../healing/healing.ts';
 import { lateRowsWait } from './look-backs.ts';
 import { prepared } from '../database/prepared.ts';
 import { hasFailedAttempt, live } from '../runs/run-moves.ts';
-import { boundLists, boundsOf, instantOf } from '../database/times.ts';
+import { boundLists, boundsOf, instantOf, isSameInterval } from '../database/times.ts';
 
 /** SQL that is true if `table` has the interval of a row of `of`. */
 const has = (table: string, of: string, more = 'true'): string =>
@@ -39,8 +39,7 @@ const exceptions = `
          when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and h.heals_since is not null then 'healing'
          when last.status is null then 'missing' else 'failed' end, ${bounds}
     from holes h left join lateral (
-      select r.status from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-         and r.data_interval_end = h.data_interval_end order by r.generation desc limit 1) as last on true
+      select r.status from runs r where ${isSameInterval('r', 'h')} order by r.generation desc limit 1) as last on true
    where ${inRange('h')} and (last.status is null or last.status not in ${live})
   union all
   select 'unsettled', ${bounds} from unsettled

@@ -8,7 +8,13 @@ import { isAwake, mayRun } from '../healing/healing.ts';
 import type { ReceiptProof, RunResult } from '../../../foundation/domain/receipt.ts';
 import { live } from '../runs/run-moves.ts';
 import { type Project, tenantKeyOf } from '../tenants/tenants.ts';
-import { boundsOf, intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
+import {
+  boundsOf,
+  intervalOf,
+  isSameInterval,
+  isTime,
+  longerThanAnyWait,
+} from '../database/times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack
@@ -35,8 +41,7 @@ export interface LookBack
 
 /** Says whether late rows of the receipt `c` wait for a person, who has not accepted the interval since. */
 export const lateRowsWait = `c.late_rows_wait is not null and not exists (
-  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
+  select from accepted_intervals a where ${isSameInterval('a', 'c')} and a.accepted_at >= c.pending_checked_at)`;
 
 /** SQL: whether a time that was noted is so long ago, or was noted by a clock that was wrong. */
 const isAgo = (at: string, long: string): string =>
@@ -122,8 +127,7 @@ export const takeLookBacks = queryRows<LookBack, [usual: LookBackHours, wanted: 
                or ${isDue})
           and not exists (
             select from runs later
-             where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
-               and later.data_interval_end = c.data_interval_end and later.status in ${live})
+             where ${isSameInterval('later', 'c')} and later.status in ${live})
      ), chosen as (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (

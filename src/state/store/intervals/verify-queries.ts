@@ -4,12 +4,19 @@ import { readKey } from '../../../foundation/domain/file-name.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { queryAny, queryFlag, queryRows, queryValue, queryValues } from '../database/statement.ts';
+import {
+  queryAny,
+  queryFlag,
+  queryOne,
+  queryRows,
+  queryValue,
+  queryValues,
+} from '../database/statement.ts';
 import { type DestinationRow, withDestination } from '../files/stored-destination.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
 import { type Project, tenantKeyOf } from '../tenants/tenants.ts';
-import { boundsOf } from '../database/times.ts';
+import { boundsOf, isSameInterval } from '../database/times.ts';
 
 export interface VerifiedExport
   extends Pick<BatchExport, 'id' | 'name' | 'teamId' | 'model' | 'mode' | 'dslQuery'>,
@@ -102,20 +109,16 @@ export const readDestinationVersion = queryValue<number, [exportId: string]>(
 );
 
 /** The receipt of an interval as it is now, and whether a run of the interval is live. */
-export async function readReceiptNow(
-  sql: Sql,
-  exportId: string,
-  interval: DataInterval,
-): Promise<{ readonly receipt: Receipt | null; readonly isLive: boolean }> {
-  const [row] = await sql.query<{ receipt: Receipt | null; isLive: boolean }>(
-    `select (select to_jsonb(r) from (select ${receiptColumns} from receipts where export_id = $1
+export const readReceiptNow = queryOne<
+  { receipt: Receipt | null; isLive: boolean },
+  [exportId: string, interval: DataInterval]
+>(
+  `select (select to_jsonb(r) from (select ${receiptColumns} from receipts where export_id = $1
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,
             exists (select from runs where export_id = $1 and status in ${live}
                        and data_interval_start = $2 and data_interval_end = $3) as "isLive"`,
-    [exportId, ...boundsOf(interval)],
-  );
-  return row ?? { receipt: null, isLive: false };
-}
+  (exportId, interval) => [exportId, ...boundsOf(interval)],
+);
 
 /** Breaches of one kind that are looked for; a broken table may have millions. */
 const most = 1_000;
@@ -164,8 +167,7 @@ export const findInconsistentRuns = queryRows<{ id: string; why: string }, [expo
        from runs r
       where r.export_id = $1 and r.status = 'Completed'
         and (r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
-             or not exists (select 1 from receipts c where c.export_id = r.export_id
-                               and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end))
+             or not exists (select 1 from receipts c where ${isSameInterval('c', 'r')}))
       limit ${most})
      union all
      (select r.id, 'it has ended and still waits for an attempt in the outbox'
@@ -182,9 +184,8 @@ export interface MissingData {
   readonly running: number;
 }
 
-export async function countMissingData(sql: Sql, exportId: string): Promise<MissingData> {
-  const [row] = await sql.query<MissingData>(
-    `with waiting as (
+export const countMissingData = queryOne<MissingData, [exportId: string]>(
+  `with waiting as (
        select data_interval_start, data_interval_end, bool_or(error_code is not null or crashes > 0) as failed
          from runs r where export_id = $1 and status in ${live}
           and not exists (select from receipts c where c.export_id = $1 and c.data_interval_start = r.data_interval_start
@@ -195,10 +196,7 @@ export async function countMissingData(sql: Sql, exportId: string): Promise<Miss
                                    and w.data_interval_end = h.data_interval_end)) as failed,
             count(*) filter (where w.failed) as retrying, count(*) filter (where not w.failed) as running
        from waiting w`,
-    [exportId],
-  );
-  return row ?? { failed: 0, retrying: 0, running: 0 };
-}
+);
 
 /** An export whose files may be at a place, at a version of its destination. */
 export interface PlaceOwner {

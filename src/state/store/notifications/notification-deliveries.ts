@@ -7,7 +7,7 @@ import type {
 } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { command, queryFirst } from '../database/statement.ts';
+import { command, queryFirst, queryOne } from '../database/statement.ts';
 import {
   Conditions,
   type KeysetPage,
@@ -212,23 +212,12 @@ const finishSql = prepared(`with ended as (
      select exists (select from ended) as "isRecorded", exists (select from noted where not enabled) as "isDisabled"`);
 
 /** Disables a target that fails for `disableAfterDays`. @returns isRecorded: false if another process took the delivery */
-export async function recordAttempt(
-  sql: Sql,
-  { id, lease }: Pick<ClaimedDelivery, 'id' | 'lease'>,
-  { delivered, answer, latencyMs, retryMs }: AttemptEnd,
-  disableAfterDays: number,
-): Promise<{ readonly isRecorded: boolean; readonly isDisabled: boolean }> {
-  const [row] = await sql.query<{ isRecorded: boolean; isDisabled: boolean }>(finishSql, [
-    id,
-    lease,
-    delivered,
-    answer,
-    latencyMs,
-    retryMs,
-    disableAfterDays,
-  ]);
-  return row ?? { isRecorded: false, isDisabled: false };
-}
+export const recordAttempt = queryOne<
+  { isRecorded: boolean; isDisabled: boolean },
+  [claimed: Pick<ClaimedDelivery, 'id' | 'lease'>, end: AttemptEnd, disableAfterDays: number]
+>(finishSql, ({ id, lease }, { delivered, answer, latencyMs, retryMs }, days) => [
+  ...[id, lease, delivered, answer, latencyMs, retryMs, days],
+]);
 
 /** Lets a delivery begin again, or its next attempt come now. A delivery in progress is left alone. */
 export const repeatDelivery = command(

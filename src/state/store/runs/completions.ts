@@ -115,8 +115,7 @@ const leftBehind = `left_behind as (
   -- What is current at a place that the export has left stays so, until the export returns.
   insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
   select old.export_id, old.data_interval_start, old.data_interval_end, old.destination_version, f.key, old.generation, old.manifest_key, f.etag, false
-    from completed c, lateral (select * from receipts r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
-                                 and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
+    from completed c, lateral (select * from receipts r where ${isSameInterval('r', 'c')} and r.destination_version <> c.destination_version) old,
          lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files) file
                   union all select old.manifest_key, old.manifest_etag where old.manifest_key is not null) f
   on conflict do nothing

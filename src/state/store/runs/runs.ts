@@ -24,7 +24,7 @@ import { enqueueRuns, laneOf } from './outbox.ts';
 import { type RunStepSeen, stepOfRun } from './run-step.ts';
 import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
-import { boundLists, intervalOf } from '../database/times.ts';
+import { boundLists, intervalOf, isSameInterval } from '../database/times.ts';
 import { hasTurn } from '../intervals/superseded.ts';
 
 export interface NewRun {
@@ -83,10 +83,9 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ${live} then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   ${stepOfRun} as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where ${isSameInterval('c', 'r')}
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where ${isSameInterval('c', 'r')} and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt"`;
 
 export const runColumns = `r.export_id as "exportId", r.team_id as "teamId", ${ownRunColumns}`;

@@ -3,6 +3,7 @@ import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { command, queryAny, queryFirst, queryRows, queryValues } from '../database/statement.ts';
 import type { Reach } from './tenants.ts';
+import { isSameInterval } from '../database/times.ts';
 
 /** cancelling: runs end. deleting: rows go. settling: what began before may still write. */
 export type OffboardingStatus = 'cancelling' | 'deleting' | 'settling' | 'completed';
@@ -152,8 +153,7 @@ export const measurePlaces = queryRows<ExportPlace, [exportIds: readonly string[
      ), leftovers as (
        select export_id as id, destination_version as version, count(*) as files from leftover_files l
         where export_id = any ($1::uuid[]) and l.deleted_at is null
-          and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-                             and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+          and not exists (select from receipts c where ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
                              and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         group by 1, 2
      ), uploaded as (

@@ -3,7 +3,7 @@ import { tenantIdentityOf } from '../../../foundation/domain/tenant-key.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { queryOne, queryPage, queryRows, queryValues } from '../database/statement.ts';
-import type { PageRequest } from '../database/lists.ts';
+import { escapeLike, type PageRequest } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
 export interface Organization {
@@ -166,12 +166,9 @@ export async function setName(sql: Sql, tenant: Reach, name: string): Promise<st
   return row?.before ?? null;
 }
 
-/** SQL: whether an organization has the text of the parameter in its name, or as its id. `searched` makes the value. */
+/** SQL: whether an organization has the text of the parameter in its name, or as its id. `escapeLike` makes the value. */
 export const matchesOrganization = (parameter: string): string =>
   `(${parameter}::text is null or name ilike '%' || ${parameter} || '%' or id::text = lower(${parameter}))`;
-
-export const searched = (search: string | null): string | null =>
-  search?.replace(/[\\%_]/g, '\\$&') ?? null;
 
 /** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
 export const listOrganizationPage = queryPage<
@@ -181,5 +178,5 @@ export const listOrganizationPage = queryPage<
   `select ${organizationColumns}, count(*) over () as count from organizations
       where closed_at is null and ${isTenant} and ${matchesOrganization('$1')}
       order by lower(name), id limit $2 offset $3`,
-  (search, { limit, offset }) => [searched(search), limit, offset],
+  (search, { limit, offset }) => [escapeLike(search), limit, offset],
 );

@@ -1,5 +1,5 @@
 import type { Sql } from '../database/database.ts';
-import { countedPage, type OffsetPage, type PageRequest } from '../database/lists.ts';
+import { countedPage, escapeLike, type OffsetPage, type PageRequest } from '../database/lists.ts';
 import { queryPage } from '../database/statement.ts';
 import {
   byReach,
@@ -8,7 +8,6 @@ import {
   type Reach,
   reaches,
   reachValue,
-  searched,
 } from './tenants.ts';
 
 /** The projects and exports of an organization, and the rows and bytes of its current files of one month. */
@@ -48,7 +47,7 @@ export const listUsage = queryPage<
                 and data_interval_start < (m.first + interval '1 month') at time zone 'UTC') r
           where p.organization_id = o.id) u
       order by lower(o.name), o.id`,
-  (month, search, { limit, offset }) => [month, searched(search), limit, offset],
+  (month, search, { limit, offset }) => [month, escapeLike(search), limit, offset],
 );
 
 /** The rows and bytes of the current files of an export, of one month. */

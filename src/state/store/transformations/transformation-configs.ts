@@ -208,18 +208,14 @@ export interface ChainExports {
 
 const namedExports = 10;
 
-export async function findChainExports(sql: Sql, teamId: number): Promise<ChainExports> {
-  const [row] = await sql.query<ChainExports>(
-    `select count(*)::int as total, (count(*) filter (where e.transformations))::int as applying,
+export const findChainExports = queryOne<ChainExports, [teamId: number]>(
+  `select count(*)::int as total, (count(*) filter (where e.transformations))::int as applying,
             (select coalesce(json_agg(json_build_object('id', n.id, 'name', n.name)), '[]')
                from (select x.id, x.name from batch_exports x
                       where x.team_id = $1 and x.deleted_at is null and x.transformations
                       order by x.name, x.id limit ${namedExports}) n) as named
        from batch_exports e where e.team_id = $1 and e.deleted_at is null`,
-    [teamId],
-  );
-  return row ?? { total: 0, applying: 0, named: [] };
-}
+);
 
 /** Counts the enabled steps of a project. */
 export const countChainSteps = queryNumber<[teamId: number]>(
