@@ -7,7 +7,7 @@ import { createLogger } from '../foundation/telemetry/logger.ts';
 import { Attempt } from '../service/worker/attempt.ts';
 import type { AttemptReport } from '../service/worker/attempt-end.ts';
 import { serveJob } from '../service/worker/run-alone.ts';
-import type { ChildSetup } from './child-program.ts';
+import type { ChildSetup } from './worker-process.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';

@@ -1,6 +1,6 @@
 import type { NotificationSender } from '../foundation/domain/notification.ts';
 import { checkDeadlines } from '../service/use-cases/deadlines/check-deadlines.ts';
-import { checkLateness } from '../state/store/exports/lateness.ts';
+import { checkLateness } from '../state/store/exports/export-states.ts';
 import { countWaiting } from '../state/store/runs/outbox.ts';
 import { endAlarm, raiseAlarm } from '../state/store/notifications/group-events.ts';
 import { sumCapacity } from '../state/store/runs/workers.ts';

@@ -1,17 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../foundation/config/config.ts';
 import { faultOf } from '../foundation/domain/errors.ts';
 import { defaultModelOf } from '../foundation/domain/events-model.ts';
 import { describeInterval } from '../foundation/domain/time.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { Admission } from '../service/admission/admission.ts';
-import { watchBuffers } from '../service/admission/process-memory.ts';
 import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
+import { watchBuffers } from '../service/admission/process-memory.ts';
 import { doEach } from '../service/use-cases/separate-work.ts';
 import { WorkGuard } from '../service/use-cases/work-guard.ts';
 import { type AttemptReport, logAttempt } from '../service/worker/attempt-end.ts';
 import type { HandlerOptions, WorkerReports } from '../service/worker/options.ts';
+import { AloneTurns, type ChildProgram } from '../service/worker/run-alone.ts';
 import { createHandlers, SourceWaits } from '../service/worker/run-jobs.ts';
 import { LeaseKeeper } from '../service/worker/leases.ts';
 import type { JobHandlers } from '../state/queue/catalogue.ts';
@@ -20,7 +24,6 @@ import { openDatabase } from '../state/store/database/database.ts';
 import { RunStatements } from '../state/store/runs/run-statements.ts';
 import { removeWorker, reportWorker } from '../state/store/runs/workers.ts';
 import { checkTemporaryFolder } from './check-folders.ts';
-import { childProgramOf } from './child-program.ts';
 import { divideConnections, smallOpensOf } from './connections.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
@@ -260,4 +263,26 @@ function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number)
   metrics.rows.inc(rows);
   metrics.rowsRejected.inc(rejectedRows);
   metrics.bytes.inc(bytes);
+}
+
+/** The needs of a process for one job, to open its connections and connectors. Its parent has prepared all of it. */
+export interface ChildSetup {
+  readonly config: Config;
+  readonly url: string;
+  readonly sourceUrl: string;
+}
+
+/** With less a crash would prove nothing against a run: large rows are held whole, and here no gate makes them wait. */
+const minMemoryMib = 512;
+
+/** The program of runs with a process of their own: `child-run`, beside this file. */
+function childProgramOf({ config, databases }: Foundation): ChildProgram {
+  const setup: ChildSetup = { config, url: databases.url, sourceUrl: databases.sourceUrl };
+  const file = fileURLToPath(import.meta.url);
+  const entry = fileURLToPath(new URL(`./child-run${extname(file)}`, import.meta.url));
+  return {
+    ...{ entry, setup },
+    memoryMib: Math.max(config.WORKER_MEMORY_MB, minMemoryMib),
+    turns: new AloneTurns(),
+  };
 }

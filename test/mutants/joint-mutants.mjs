@@ -15,14 +15,14 @@ export const jointMutants = [
   },
   {
     name: 'pages of backfills: an export that is locked holds up the others',
-    file: 'src/state/store/exports/backfill-pages.ts',
+    file: 'src/state/store/exports/backfills.ts',
     find: ' for key share of e skip locked',
     replace: '',
     test: `${store}/overtaken.test.ts`,
   },
   {
     name: 'pages of backfills: the total counts the runs of the others too',
-    file: 'src/state/store/exports/backfill-pages.ts',
+    file: 'src/state/store/exports/backfills.ts',
     find: 'from made where made.backfill_id = held.id))',
     replace: 'from made))',
     test: `${store}/overtaken.test.ts`,

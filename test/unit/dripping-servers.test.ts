@@ -6,7 +6,7 @@ import { ConnectionLimit } from '../../src/rows/sources/postgres/connection-limi
 import { connect, destroyConnection } from '../../src/rows/sources/postgres/connection.ts';
 import { checkMailServer, openMailer } from '../../src/service/notifications/mail.ts';
 import { openRedis } from '../../src/state/queue/redis.ts';
-import { becomeOwner } from '../../src/state/embedded-postgres/server-owner.ts';
+import { becomeOwner } from '../../src/state/embedded-postgres/start.ts';
 import { startConnectProxy } from '../support/connect-proxy.ts';
 import { startDrippingServer } from '../support/dripping-server.ts';
 import { until } from '../support/until.ts';

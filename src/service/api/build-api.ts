@@ -11,7 +11,6 @@ import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
-import { capabilityRoutes } from './capabilities/routes.ts';
 import { Connections, slowRequests, usualConnections } from './connections.ts';
 import { coverageRoutes } from './coverage/routes.ts';
 import { answerErrors, sendError } from './errors.ts';
@@ -40,7 +39,7 @@ import { PreviewSlots } from './insights/preview-slots.ts';
 import { previewRoutes } from './insights/preview.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { unsavedRoutes } from './insights/unsaved.ts';
-import { meRoutes, operatorMeRoutes } from './me/routes.ts';
+import { capabilityRoutes, meRoutes, operatorMeRoutes } from './me/routes.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import { offboardingRoutes } from './offboardings/routes.ts';
 import {
@@ -50,7 +49,6 @@ import {
   projectFamily,
 } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
-import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
 import { renamedPath, renameValues } from './posthog/names.ts';
 import { posthogRoutes } from './posthog/routes.ts';
 import { logRoutes, runRoutes } from './runs/routes.ts';
@@ -60,7 +58,11 @@ import {
   signingKeyRoutes,
   statementRoutes,
 } from './statements/routes.ts';
-import { transformationConfigRoutes } from './transformations/routes.ts';
+import {
+  pluginRoutes,
+  projectPluginRoutes,
+  transformationConfigRoutes,
+} from './transformations/routes.ts';
 import { exportUsageRoutes, usageRoutes } from './usage/routes.ts';
 
 const exportRoutes: readonly ((api: Api, family: Family, deps: Deps) => void)[] = [

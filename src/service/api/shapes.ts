@@ -62,6 +62,9 @@ export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }
 
+/** The answers of an operation that has one schema for them. */
+export const answers = <T extends TSchema>(item: Named<T>) => ({ response: { 200: Ref(item) } });
+
 export const Bounds = { start: Time, end: Time };
 export const boundsView = ({ start, end }: DataInterval) => ({
   start: toTimestamp(start),

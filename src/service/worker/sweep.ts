@@ -1,6 +1,6 @@
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
-import { checkCompleteness, checkLateness } from '../../state/store/exports/lateness.ts';
+import { checkCompleteness, checkLateness } from '../../state/store/exports/export-states.ts';
 import { appendLogEntries, type LogLevel } from '../../state/store/exports/log-entries.ts';
 import {
   endRemoval,

@@ -3,7 +3,7 @@ import { startApiUnderTest, useApi } from '../../support/api-under-test.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
-import { checkCompleteness } from '../../../src/state/store/exports/lateness.ts';
+import { checkCompleteness } from '../../../src/state/store/exports/export-states.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { openCouriers, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
-import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';

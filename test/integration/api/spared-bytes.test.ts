@@ -1,7 +1,7 @@
 import { get } from 'node:http';
 import { beforeAll, expect, test } from 'vitest';
 import { countExportHealths } from '../../../src/state/store/exports/export-lists.ts';
-import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { fillProject } from '../../support/many-exports.ts';

@@ -6,7 +6,7 @@ import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { watchWorkers } from '../../../src/main/watch-workers.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
-import { checkCompleteness } from '../../../src/state/store/exports/lateness.ts';
+import { checkCompleteness } from '../../../src/state/store/exports/export-states.ts';
 import { installationId } from '../../../src/state/store/tenants/tenants.ts';
 import { endAlarm, raiseAlarm } from '../../../src/state/store/notifications/group-events.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';

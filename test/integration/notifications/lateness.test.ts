@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
-import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { deliveriesOf, useNotified } from '../../support/notified.ts';
 import { exportOfThePast, type ExportWanted } from '../../support/run-side.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { watchService } from '../../../src/main/service-metrics.ts';
-import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { createWebhook, senderTo } from '../../support/notified.ts';

@@ -3,7 +3,7 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { createWebhook, senderTo } from '../../support/notified.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';

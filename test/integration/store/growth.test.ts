@@ -6,7 +6,7 @@ import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts
 import type { Sql, Transactor } from '../../../src/state/store/database/database.ts';
 import { readServiceState } from '../../../src/state/store/database/service-state.ts';
 import { listActivity } from '../../../src/state/store/exports/activity.ts';
-import { findAdvancing, planFreePages } from '../../../src/state/store/exports/backfill-pages.ts';
+import { findAdvancing, planFreePages } from '../../../src/state/store/exports/backfills.ts';
 import { averageOfRuns, insertBackfill } from '../../../src/state/store/exports/backfills.ts';
 import {
   countExportHealths,

@@ -7,7 +7,7 @@ import {
   planFreePages,
   planLockedPage,
   type PlannedPage,
-} from '../../../src/state/store/exports/backfill-pages.ts';
+} from '../../../src/state/store/exports/backfills.ts';
 import { lockExport, lockExportNow } from '../../../src/state/store/exports/exports.ts';
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';

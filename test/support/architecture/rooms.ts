@@ -226,7 +226,7 @@ export const places = {
   clock: ['domain/clock.ts', 'console'],
   date: ['domain/clock.ts', 'domain/time.ts', 'console'],
   bullmq: ['queue'],
-  pg: ['store', 'sources/postgres', 'embedded-postgres/server-owner.ts'],
+  pg: ['store', 'sources/postgres', 'embedded-postgres/start.ts'],
   any: [],
   'default-export': [],
 } as const satisfies Record<string, readonly string[]>;

@@ -2,7 +2,7 @@ import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { answerOf, post } from '../../../src/service/notifications/post.ts';
+import { answerOf, post } from '../../../src/service/notifications/sender.ts';
 import { signatureHeaders } from '../../../src/service/notifications/sender.ts';
 import { listenInTest } from '../../support/use-stage.ts';
 

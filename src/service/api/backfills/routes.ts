@@ -34,7 +34,7 @@ import { lookAtIntervals } from '../insights/look.ts';
 import { CursorPageOf, CursorQuery, clampLimit, cursorEnvelope, positionOf } from '../lists.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { boundsView, Ref } from '../shapes.ts';
+import { answers, boundsView, Ref } from '../shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
 import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody, RunNow } from './schema.ts';
@@ -89,7 +89,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/run_now',
-    write('runBatchExportNow', runNowSummary, ['id'], { response: { 200: Ref(RunNow) } }),
+    write('runBatchExportNow', runNowSummary, ['id'], answers(RunNow)),
     async (request) => {
       const ran = await runNow(request.context, batchExportOf(request));
       if ('reason' in ran) {
@@ -118,9 +118,12 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:batch_export_id/backfills/:id',
-    read('retrieveBackfill', 'Retrieve a backfill and its progress', ['batch_export_id', 'id'], {
-      response: { 200: Ref(Backfill) },
-    }),
+    read(
+      'retrieveBackfill',
+      'Retrieve a backfill and its progress',
+      ['batch_export_id', 'id'],
+      answers(Backfill),
+    ),
     async (request) => backfillView(await backfillOf(request)),
   );
 

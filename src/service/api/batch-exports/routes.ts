@@ -29,7 +29,7 @@ import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } f
 import { OffsetPageOf, offsetEnvelope, pageOf, viewsOfPage } from '../lists.ts';
 import { compressed, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { Ref } from '../shapes.ts';
+import { answers, Ref } from '../shapes.ts';
 import { refusesAll, settled, withRules } from '../validation/every-problem.ts';
 import {
   changedRunnable,
@@ -150,9 +150,12 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/health',
-    read('countBatchExports', 'Count the batch exports by their health', [], {
-      response: { 200: Ref(ExportHealthCounts) },
-    }),
+    read(
+      'countBatchExports',
+      'Count the batch exports by their health',
+      [],
+      answers(ExportHealthCounts),
+    ),
     async (request) => countsView(await countExportHealths(request.context.db, reachOf(request))),
   );
 
@@ -193,9 +196,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id',
-    read('retrieveBatchExport', 'Retrieve a batch export', ['id'], {
-      response: { 200: Ref(BatchExport) },
-    }),
+    read('retrieveBatchExport', 'Retrieve a batch export', ['id'], answers(BatchExport)),
     async (request) => batchExportView(request.context, batchExportOf(request)),
   );
 
@@ -236,9 +237,12 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/pause',
-    write('pauseBatchExport', 'Pause a batch export; live runs finish', ['id'], {
-      response: { 200: Ref(BatchExport) },
-    }),
+    write(
+      'pauseBatchExport',
+      'Pause a batch export; live runs finish',
+      ['id'],
+      answers(BatchExport),
+    ),
     async (request) => {
       const { id } = batchExportOf(request);
       const paused = await pauseExport(request.context, actorOf(request), id);

@@ -28,7 +28,7 @@ import { permissionDenied } from '../errors.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { sendText, untilClosed } from '../replies.ts';
-import { Flag, Nullable, OptionalInt, OptionalText, Ref } from '../shapes.ts';
+import { answers, Flag, Nullable, OptionalInt, OptionalText, Ref } from '../shapes.ts';
 import { readConfig } from '../transformations/input.ts';
 import { namesModelOrExport } from '../validation/validator.ts';
 import { Row, RowPreview } from './routes.ts';
@@ -90,9 +90,12 @@ export function previewRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/:id/preview',
     {
-      ...read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
-        response: { 200: Ref(RowPreview) },
-      }),
+      ...read(
+        'previewRows',
+        'Preview up to 100 rows as they would be exported',
+        ['id'],
+        answers(RowPreview),
+      ),
       config: { ...config, scope: 'batch_export:read' },
     },
     async (request, reply) =>

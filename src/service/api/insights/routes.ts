@@ -6,7 +6,7 @@ import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { OffsetPageOf, offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { Int, Nullable, Ref, Resource, Text, TextOrNull, Time, UuidOrNull } from '../shapes.ts';
+import { answers, Int, Nullable, Resource, Text, TextOrNull, Time, UuidOrNull } from '../shapes.ts';
 
 const SchedulePreview = Resource('SchedulePreview', 'The next 10 data intervals.', {
   results: Type.Array(
@@ -114,9 +114,7 @@ export function insightRoutes(api: Api, family: Family): void {
 
   api.get(
     '/:id/schedule',
-    read('previewSchedule', 'Preview the next 10 data intervals', ['id'], {
-      response: { 200: Ref(SchedulePreview) },
-    }),
+    read('previewSchedule', 'Preview the next 10 data intervals', ['id'], answers(SchedulePreview)),
     async (request) => {
       const next = await previewSchedule(
         request.context,

@@ -40,7 +40,7 @@ import {
 import { costOfTrial, type Family, notificationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { untilClosed } from '../replies.ts';
-import { Ref } from '../shapes.ts';
+import { answers, Ref } from '../shapes.ts';
 import { refusesAll, withRules } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
 import {
@@ -78,7 +78,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     examine: (request, body) =>
       checkTargetChange(sender, targetOf(request), changeInput(body as PatchTarget)),
   });
-  const oneTarget = { response: { 200: Ref(NotificationTarget) } };
+  const oneTarget = answers(NotificationTarget);
 
   api.get(
     '',

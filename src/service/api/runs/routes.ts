@@ -26,7 +26,7 @@ import {
 import { compressed, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { untilClosed } from '../replies.ts';
-import { OptionalText, Ref, Resource, Time, UuidOrNull } from '../shapes.ts';
+import { answers, OptionalText, Ref, Resource, Time, UuidOrNull } from '../shapes.ts';
 import {
   FileLinkView,
   LinkBody,
@@ -166,9 +166,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id',
-    read('retrieveBatchExportRun', 'Retrieve a run', ids, {
-      response: { 200: Ref(BatchExportRun) },
-    }),
+    read('retrieveBatchExportRun', 'Retrieve a run', ids, answers(BatchExportRun)),
     async (request) => runView(await runOf(request), request.context.policy.retry),
   );
 

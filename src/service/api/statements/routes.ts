@@ -26,6 +26,7 @@ import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { sendText } from '../replies.ts';
 import {
+  answers,
   Int,
   IntOrNull,
   Nullable,
@@ -284,7 +285,7 @@ export function statementRoutes(
   );
   api.get(
     '/:id/statements/head',
-    read('retrieveStatementHead', headSummary, ['id'], { response: { 200: Ref(StatementHead) } }),
+    read('retrieveStatementHead', headSummary, ['id'], answers(StatementHead)),
     async (request) => headView(await findHead(request.context.db, batchExportOf(request).id)),
   );
   api.get(

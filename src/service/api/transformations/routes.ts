@@ -1,8 +1,15 @@
 import { Type } from 'typebox';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
 import {
   findChainExports,
   listTransformationConfigs,
 } from '../../../state/store/transformations/transformation-configs.ts';
+import {
+  changePlugin,
+  findPlugins,
+  installPlugin,
+  listPlugins,
+} from '../../use-cases/transformations/plugins.ts';
 import {
   changeTransformationConfig,
   checkChange,
@@ -12,16 +19,20 @@ import {
   removeTransformationConfig,
   startTransformationJob,
 } from '../../use-cases/transformations/steps.ts';
-import { type Api, actorOf, type Request } from '../api.ts';
-import { offsetEnvelope, PageQuery, pageOf } from '../lists.ts';
-import { projectFamily, transformationOperations } from '../operations.ts';
-import { addWarnings } from '../replies.ts';
-import { Ref } from '../shapes.ts';
+import { actorOf, type Api, reachOf, type Request } from '../api.ts';
+import { offsetEnvelope, OffsetPageOf, pageOf, PageQuery } from '../lists.ts';
+import { organizationFamily, projectFamily, transformationOperations } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { addWarnings, untilClosed } from '../replies.ts';
+import { answers, Ref } from '../shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
-import { changeInput, createInput, rearrangement } from './input.ts';
+import { changeInput, createInput, readFields, rearrangement } from './input.ts';
 import {
+  CreatePlugin,
   CreateTransformationConfig,
+  PatchPlugin,
   PatchTransformationConfig,
+  Plugin,
   Rearrange,
   RearrangedConfigs,
   StartJob,
@@ -29,7 +40,9 @@ import {
   TransformationPage,
 } from './schema.ts';
 import {
+  idOf,
   loadTransformationConfig,
+  pluginView,
   stepOf,
   teamOf,
   transformationConfigView,
@@ -66,7 +79,7 @@ const changedStep = refusesAll({
 
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function transformationConfigRoutes(api: Api): void {
-  const answer = { response: { 200: Ref(TransformationConfig) } };
+  const answer = answers(TransformationConfig);
 
   api.get(
     '',
@@ -195,4 +208,99 @@ async function idleWarnings(
   return [
     'No export of the project applies transformations, so the step changes no rows. Set transformations of an export to true.',
   ];
+}
+
+export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
+  const { read, write } = transformationOperations('Plugins', organizationFamily, 'plugin');
+  const pluginOf = async (request: Request) => {
+    const id = idOf(request);
+    const { organizationId } = reachOf(request);
+    const { db } = request.context;
+    const plugins = id === null ? null : await findPlugins(db, organizationId, [id]);
+    return orNotFound(plugins?.get(id ?? 0));
+  };
+  /** Before the body is read. */
+  const onRequest = async (request: Request) => {
+    await pluginOf(request);
+  };
+
+  api.get(
+    '',
+    read('listPlugins', 'List the plugins, built-in ones first', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Plugin) },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const listed = await listPlugins(request.context.db, reachOf(request).organizationId, page);
+      return offsetEnvelope(request, page, listed, pluginView);
+    },
+  );
+
+  api.post(
+    '',
+    write('installPlugin', 'Install a plugin of your own', [], {
+      body: CreatePlugin,
+      response: { 201: Ref(Plugin) },
+    }),
+    async (request, reply) => {
+      const { name, source, description = null, url = null, config_schema = [] } = request.body;
+      const plugin = { name, source, description, url, configSchema: readFields(config_schema) };
+      const actor = actorOf(request);
+      const installed = await sandboxes.use(actor.organizationId, untilClosed(reply), () =>
+        installPlugin(request.context, actor, plugin),
+      );
+      reply.code(201);
+      return pluginView(installed);
+    },
+  );
+
+  api.get(
+    '/:id',
+    read('retrievePlugin', 'Retrieve a plugin', ['id'], answers(Plugin)),
+    async (request) => pluginView(await pluginOf(request)),
+  );
+
+  api.patch(
+    '/:id',
+    {
+      ...write('updatePlugin', 'Update a plugin of your own', ['id'], {
+        body: PatchPlugin,
+        response: { 200: Ref(Plugin) },
+      }),
+      onRequest,
+    },
+    async (request, reply) => {
+      const { name, source, description, url, config_schema } = request.body;
+      const configSchema = config_schema && readFields(config_schema);
+      const change = { name, source, description, url, configSchema };
+      const { id } = await pluginOf(request);
+      const actor = actorOf(request);
+      const work = () => changePlugin(request.context, actor, id, change);
+      if (source === undefined) return pluginView(await work());
+      // A sandbox reads the source.
+      const signal = untilClosed(reply);
+      return pluginView(await sandboxes.use(actor.organizationId, signal, work));
+    },
+  );
+}
+
+/** Shows the same list to a key of some projects. The source of an own plugin is for keys of the whole organization. */
+export function projectPluginRoutes(api: Api): void {
+  const ofProject = transformationOperations('Plugins', projectFamily, 'plugin');
+  api.get(
+    '',
+    ofProject.read('listPluginsOfProject', 'List the plugins for the steps of a project', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Plugin) },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const listed = await listPlugins(request.context.db, reachOf(request).organizationId, page);
+      return offsetEnvelope(request, page, listed, (plugin) => ({
+        ...pluginView(plugin),
+        source: null,
+      }));
+    },
+  );
 }

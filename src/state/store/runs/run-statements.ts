@@ -14,7 +14,7 @@ import {
   planFreePages,
   planLockedPage,
   type PlannedPage,
-} from '../exports/backfill-pages.ts';
+} from '../exports/backfills.ts';
 import { type ClaimedRun, claimFree, claimLocked, type ClaimRequest } from './claims.ts';
 import type { Transactor } from '../database/database.ts';
 import { isDatabaseUnavailable } from '../database/unavailable.ts';

@@ -1,6 +1,7 @@
 import type { Element } from '../../../foundation/domain/element.ts';
 import type { Progress } from '../../../foundation/domain/receipt.ts';
 import type { StepCount } from '../../../foundation/domain/recipe.ts';
+import type { StepNow } from '../../../foundation/domain/run-step.ts';
 import {
   isTerminal,
   type RunFilter,
@@ -10,8 +11,6 @@ import {
 } from '../../../foundation/domain/run.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { command, queryAny, queryFirst, queryValue, queryValues } from '../database/statement.ts';
-import type { Lease } from './lease.ts';
 import {
   Conditions,
   type KeysetPage,
@@ -20,12 +19,27 @@ import {
   type TimeBound,
   toKeysetPage,
 } from '../database/lists.ts';
-import { enqueueRuns, laneOf } from './outbox.ts';
-import { type RunStepSeen, stepOfRun } from './run-step.ts';
 import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
-import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
+import { command, queryAny, queryFirst, queryValue, queryValues } from '../database/statement.ts';
 import { boundLists, intervalOf, isSameInterval } from '../database/times.ts';
 import { hasTurn } from '../intervals/superseded.ts';
+import type { Lease } from './lease.ts';
+import { enqueueRuns, laneOf } from './outbox.ts';
+import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
+
+/** The step of an attempt, and its start. */
+export interface RunStepSeen extends StepNow {
+  readonly since: Timestamp;
+  /** Seconds of a usual run of its export; null: none has completed. */
+  readonly usual: number | null;
+}
+
+/** SQL of a `RunStepSeen` of the run `r`; only of a run in progress is it looked up how long others took. */
+export const stepOfRun = `case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end`;
 
 export interface NewRun {
   readonly exportId: string;
