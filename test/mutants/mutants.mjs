@@ -340,8 +340,8 @@ export const mutants = [
   {
     name: 'exports: creations near the limit of a project do not wait',
     file: 'src/state/store/exports/exports.ts',
-    find: "select pg_advisory_xact_lock($1, $2)', [creationLock",
-    replace: "select $1::int, $2::int', [creationLock",
+    find: "select pg_advisory_xact_lock($1, $2)', (teamId",
+    replace: "select $1::int, $2::int', (teamId",
     test: `${store}/batch-exports.test.ts`,
   },
   {

@@ -31,7 +31,8 @@ with begun as (
 
 -- database/eras.ts listEras
 -- gives id uuid, number integer, held boolean, reason text, beganAt timestamp with time zone, acceptedAt timestamp with time zone, systemIdentifier text, timeline integer, databaseOid bigint, erasOid bigint
-select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
+
+     select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
        from eras e order by e.number;
 
 -- database/eras.ts findHold
@@ -107,9 +108,9 @@ delete from runs where id = any (array(
         and not exists (
           select 1 from holes h join batch_exports e on e.id = h.export_id and e.deleted_at is null
            where h.export_id = r.export_id and h.data_interval_start = r.data_interval_start
-             and h.data_interval_end = r.data_interval_end
-             and not exists (select 1 from runs newer where newer.export_id = r.export_id
-                   and newer.data_interval_start = r.data_interval_start and newer.data_interval_end = r.data_interval_end
+      and h.data_interval_end = r.data_interval_end
+             and not exists (select 1 from runs newer where newer.export_id = r.export_id and newer.data_interval_start = r.data_interval_start
+      and newer.data_interval_end = r.data_interval_end
                    and newer.generation > r.generation))
       limit 5000)) returning 1;
 
@@ -169,7 +170,8 @@ with named as (
 
 -- database/service-state.ts readServiceState
 -- gives tickLagSeconds double precision, waitingLive integer, waitingBackfill integer, running integer, longestSteps jsonb, capacity integer, workSetAside integer, unsettled integer, oldestUnsettledSeconds double precision
-select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 0)
+
+     select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 0)
                         from batch_exports where deleted_at is null), 0)::float8 as "tickLagSeconds",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",

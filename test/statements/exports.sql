@@ -24,137 +24,6 @@ select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.ha
     ) as weighed where before < 1048576) a left join api_keys k on k.id = a.key_id
         order by a.id desc;
 
--- exports/backfill-pages.ts findSql, findAdvancing
--- is planned once
--- takes $1 uuid[]
--- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, schedule jsonb, liveRuns integer, begunBefore json
-select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
-  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
-  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
-  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", e.schedule, (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ('Starting', 'Running')) as "liveRuns",
-            (select coalesce(json_agg(floor(extract(epoch from r.data_interval_start) * 1000)::bigint), '[]') from runs r where r.export_id = b.export_id
-                and r.data_interval_start >= b.start_at and r.data_interval_start < b.end_at
-                and r.status in ('Starting', 'Running') and r.started_at < b.created_at) as "begunBefore"
-       from backfills b join batch_exports e on e.id = b.export_id where b.id = any ($1::uuid[]) and b.status = 'Running';
-
--- exports/backfill-pages.ts planPages, planLockedPage
--- is planned once
--- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
--- gives id uuid, made integer
-with held as materialized (
-       select b.id, page.planned_to, page.intervals
-         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
-         join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
-        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null for no key update of b
-     ), wanted as (
-       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
-         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
-        limit (select 2147483647)
-     ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
-       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce(b.drops_missing, false),
-              coalesce((select max(r.generation) + 1 from runs r
-                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
-                           and r.data_interval_end = w.interval_end), 0)
-         from wanted w left join backfills b on b.id = w.backfill_id
-        where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
-  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
-  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
-          -- Its bounds may be those of other zone data.
-          and not exists (
-    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
-       and t.data_interval_start < w.interval_end
-       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
-  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
-                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
-                 order by t.data_interval_start desc limit 1), true) and not exists (
-    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
-       and t.data_interval_start < w.interval_end
-       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
-  and coalesce((select t.data_interval_end <= w.interval_start from runs t
-                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
-                 order by t.data_interval_start desc limit 1), true)
-       on conflict do nothing
-       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
-     ), enqueued as (
-       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
-   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
-    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
-    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
-        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
-          order by c.data_interval_start desc limit 3)
-        union all
-        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
-          order by c.data_interval_start limit 1)) near), true)) from made
-     ), planned as (
-       update backfills b set planned_to = held.planned_to, last_updated_at = now(),
-              total_runs = total_runs - (held.intervals - (select count(*)::int from made where made.backfill_id = held.id))
-         from held where b.id = held.id
-     )
-     select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
-
--- exports/backfill-pages.ts planPages, planFreePages
--- is planned once
--- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
--- gives id uuid, made integer
-with held as materialized (
-       select b.id, page.planned_to, page.intervals
-         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
-         join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
-        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null and e.mode = 'append' for no key update of b skip locked for key share of e skip locked
-     ), wanted as (
-       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
-         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
-        limit (select 2147483647)
-     ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
-       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce(b.drops_missing, false),
-              coalesce((select max(r.generation) + 1 from runs r
-                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
-                           and r.data_interval_end = w.interval_end), 0)
-         from wanted w left join backfills b on b.id = w.backfill_id
-        where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
-  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
-  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
-          -- Its bounds may be those of other zone data.
-          and not exists (
-    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
-       and t.data_interval_start < w.interval_end
-       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
-  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
-                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
-                 order by t.data_interval_start desc limit 1), true) and not exists (
-    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
-       and t.data_interval_start < w.interval_end
-       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
-  and coalesce((select t.data_interval_end <= w.interval_start from runs t
-                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
-                 order by t.data_interval_start desc limit 1), true)
-       on conflict do nothing
-       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
-     ), enqueued as (
-       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
-   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
-    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
-    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
-        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
-          order by c.data_interval_start desc limit 3)
-        union all
-        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
-          order by c.data_interval_start limit 1)) near), true)) from made
-     ), planned as (
-       update backfills b set planned_to = held.planned_to, last_updated_at = now(),
-              total_runs = total_runs - (held.intervals - (select count(*)::int from made where made.backfill_id = held.id))
-         from held where b.id = held.id
-     )
-     select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
-
--- exports/backfill-pages.ts lockOther, planLockedPage
--- takes $1 uuid
-select from batch_exports e where e.id = (select export_id from backfills where id = $1) and e.mode <> 'append' for no key update;
-
 -- exports/backfills.ts insertBackfill
 -- takes $1 uuid, $2 integer, $3 timestamp with time zone, $4 timestamp with time zone, $5 text, $6 text, $7 boolean, $8 integer, $9 integer
 -- gives id uuid
@@ -178,13 +47,15 @@ select count(*)::int as n from backfills where team_id = $1 and status = 'Runnin
 -- exports/backfills.ts finishBackfill
 -- takes $1 uuid, $2 text
 -- gives id uuid
-update backfills set status = $2, finished_at = now(), last_updated_at = now()
+
+     update backfills set status = $2, finished_at = now(), last_updated_at = now()
       where id = $1 and status = 'Running' returning id;
 
 -- exports/backfills.ts stopFailingBackfill
 -- takes $1 uuid, $2 bigint, $3 text
 -- gives id uuid
-update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
+
+     update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
       where id = $1 and status = 'Running' and $2 <= (
         select count(*) filter (where newest.status = 'Failed') from (
           select r.status from runs r where r.backfill_id = $1 and r.finished_at is not null and r.status <> 'Cancelled'
@@ -193,7 +64,8 @@ update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), fini
 
 -- exports/backfills.ts cancelBackfillsOf
 -- takes $1 uuid
-update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
+
+     update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
       where export_id = $1 and status = 'Running';
 
 -- exports/backfills.ts findPassedOver
@@ -307,6 +179,137 @@ select avg(newest.records_total_count)::float8 as rows, avg(newest.bytes_exporte
        from (select records_total_count, bytes_exported from runs
               where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest;
 
+-- exports/backfills.ts findSql, findAdvancing
+-- is planned once
+-- takes $1 uuid[]
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, schedule jsonb, liveRuns integer, begunBefore json
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", e.schedule, (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ('Starting', 'Running')) as "liveRuns",
+            (select coalesce(json_agg(floor(extract(epoch from r.data_interval_start) * 1000)::bigint), '[]') from runs r where r.export_id = b.export_id
+                and r.data_interval_start >= b.start_at and r.data_interval_start < b.end_at
+                and r.status in ('Starting', 'Running') and r.started_at < b.created_at) as "begunBefore"
+       from backfills b join batch_exports e on e.id = b.export_id where b.id = any ($1::uuid[]) and b.status = 'Running';
+
+-- exports/backfills.ts planPages, planLockedPage
+-- is planned once
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
+-- gives id uuid, made integer
+with held as materialized (
+       select b.id, page.planned_to, page.intervals
+         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
+         join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
+        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null for no key update of b
+     ), wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
+        limit (select 2147483647)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce(b.drops_missing, false),
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
+  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
+          -- Its bounds may be those of other zone data.
+          and not exists (
+    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
+  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
+                 order by t.data_interval_start desc limit 1), true) and not exists (
+    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
+  and coalesce((select t.data_interval_end <= w.interval_start from runs t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
+                 order by t.data_interval_start desc limit 1), true)
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     ), planned as (
+       update backfills b set planned_to = held.planned_to, last_updated_at = now(),
+              total_runs = total_runs - (held.intervals - (select count(*)::int from made where made.backfill_id = held.id))
+         from held where b.id = held.id
+     )
+     select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
+
+-- exports/backfills.ts planPages, planFreePages
+-- is planned once
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
+-- gives id uuid, made integer
+with held as materialized (
+       select b.id, page.planned_to, page.intervals
+         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
+         join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
+        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null and e.mode = 'append' for no key update of b skip locked for key share of e skip locked
+     ), wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
+        limit (select 2147483647)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce(b.drops_missing, false),
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
+  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
+          -- Its bounds may be those of other zone data.
+          and not exists (
+    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
+  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
+                 order by t.data_interval_start desc limit 1), true) and not exists (
+    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
+  and coalesce((select t.data_interval_end <= w.interval_start from runs t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
+                 order by t.data_interval_start desc limit 1), true)
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     ), planned as (
+       update backfills b set planned_to = held.planned_to, last_updated_at = now(),
+              total_runs = total_runs - (held.intervals - (select count(*)::int from made where made.backfill_id = held.id))
+         from held where b.id = held.id
+     )
+     select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
+
+-- exports/backfills.ts lockOther, planLockedPage
+-- takes $1 uuid
+select from batch_exports e where e.id = (select export_id from backfills where id = $1) and e.mode <> 'append' for no key update;
+
 -- exports/export-health.ts readExportHealth
 -- takes $1 text[]
 -- gives troubled jsonb, pausedBySluice jsonb, missingIntervals jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, failingTargets integer
@@ -321,7 +324,8 @@ select (select coalesce(jsonb_agg(t), '[]') from (select coalesce(e.failing_code
     from batch_exports e where e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(paused_code = any ($1::text[]), false))) and e.paused
    group by 1) t) as "pausedBySluice",
             (select coalesce(jsonb_agg(t), '[]') from (select coalesce((select r.error_code from runs r
-    where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start and r.data_interval_end = h.data_interval_end and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1), e.failing_code) as code, count(*)::int as count
+    where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+      and r.data_interval_end = h.data_interval_end and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1), e.failing_code) as code, count(*)::int as count
     from missing_intervals h join batch_exports e on e.id = h.export_id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(paused_code = any ($1::text[]), false)))
    group by 1) t) as "missingIntervals",
             e.*, n.*,
@@ -639,13 +643,48 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true
  where e.id = any ((select $1)::uuid[]);
+
+-- exports/export-states.ts checkSql, checkLateness
+-- gives ?column? integer
+with changed as (
+       select e.id from batch_exports e
+        where e.deleted_at is null and (e.late_since is null) <> (case when not (e.paused and e.paused_reason is null) then least(
+  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end end, (select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end is null)
+        order by e.id limit 500 for no key update skip locked
+     )
+     update batch_exports e set late_since = case when not (e.paused and e.paused_reason is null) then least(
+  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end end, (select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end
+       from changed where e.id = changed.id returning 1;
+
+-- exports/export-states.ts checkCompleteness
+-- gives ?column? integer
+with candidates as (
+       select distinct export_id as id from holes where noted_at < now() - interval '1 hour'
+       union select id from batch_exports where incomplete_since is not null
+     ), changed as (
+       select e.id from batch_exports e
+        where e.id in (select id from candidates) and e.deleted_at is null and (e.incomplete_since is not null) <> (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
+    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - interval '1 hour'))
+        order by e.id limit 500 for no key update of e skip locked
+     )
+     update batch_exports e set incomplete_since = case when (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
+    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - interval '1 hour')) then
+              (select min(h.noted_at) from missing_intervals h where h.export_id = e.id) end
+       from changed where e.id = changed.id returning 1;
 
 -- exports/exports.ts updating, updateBatchExport
 -- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 text, $18 timestamp with time zone, $19 timestamp with time zone, $20 jsonb, $21 timestamp with time zone, $22 integer, $23 text, $24 integer, $25 text, $26 integer, $27 integer, $28 integer, $29 text, $30 integer, $31 uuid, $32 integer, $33 text, $34 text, $35 text, $36 uuid, $37 jsonb
@@ -811,7 +850,8 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 -- exports/exports.ts markBatchExportDeleted
 -- takes $1 uuid
 -- gives id uuid
-update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
+
+     update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
       where id = $1 and deleted_at is null returning id;
 
 -- exports/exports.ts recordFailure
@@ -843,40 +883,6 @@ select e.id from batch_exports e join projects p on p.id = e.team_id
 update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
             last_updated_at = clock_timestamp()
       where id = $1;
-
--- exports/lateness.ts checkSql, checkLateness
--- gives ?column? integer
-with changed as (
-       select e.id from batch_exports e
-        where e.deleted_at is null and (e.late_since is null) <> (case when not (e.paused and e.paused_reason is null) then least(
-  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
-  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
-  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end end, (select min(l.due_by) from late_intervals l
-  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end is null)
-        order by e.id limit 500 for no key update skip locked
-     )
-     update batch_exports e set late_since = case when not (e.paused and e.paused_reason is null) then least(
-  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
-  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case when e.deadline_minutes is null and e.deadline_at is null then 2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
-  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes' end end, (select min(l.due_by) from late_intervals l
-  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end
-       from changed where e.id = changed.id returning 1;
-
--- exports/lateness.ts checkCompleteness
--- gives ?column? integer
-with candidates as (
-       select distinct export_id as id from holes where noted_at < now() - interval '1 hour'
-       union select id from batch_exports where incomplete_since is not null
-     ), changed as (
-       select e.id from batch_exports e
-        where e.id in (select id from candidates) and e.deleted_at is null and (e.incomplete_since is not null) <> (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
-    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - interval '1 hour'))
-        order by e.id limit 500 for no key update of e skip locked
-     )
-     update batch_exports e set incomplete_since = case when (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
-    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - interval '1 hour')) then
-              (select min(h.noted_at) from missing_intervals h where h.export_id = e.id) end
-       from changed where e.id = changed.id returning 1;
 
 -- exports/log-entries.ts appendLogEntries
 -- takes $1 integer[], $2 uuid[], $3 uuid[], $4 text[], $5 text[], $6 double precision[]

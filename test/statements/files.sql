@@ -108,7 +108,8 @@ update former_destinations f set destination_secrets = null
 -- files/former-destinations.ts listFormerNames
 -- takes $1 text, $2 text
 -- gives prefix text, fileName text
-select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
+
+     select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
             coalesce(c -> 'before' -> 'config' ->> 'file_name', $2) as "fileName"
        from activity a, jsonb_array_elements(a.changes) c
       where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
@@ -167,10 +168,10 @@ select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.row
             not c.settled or c.data_interval_end > now() - case when e.mode = 'append' then coalesce(e.look_back_hours, ($4::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($4::jsonb ->> 'lateLookbackHours')::int) else 0 end * interval '1 hour' as "isLookedAt",
             case when c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) then c.late_rows_wait end as "waitsFor",
+      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) then c.late_rows_wait end as "waitsFor",
             c.late_rows_wait is not null and not (c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)) as "isAccepted"
+      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)) as "isAccepted"
        from receipts c join runs r on r.id = c.run_id join batch_exports e on e.id = c.export_id
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
 
@@ -182,7 +183,7 @@ select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
        from leftover_files l
       where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-                           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
@@ -200,16 +201,18 @@ delete from leftover_files l using runs r
 with kept as (
        update leftover_files l set deleted_at = now(), tried_at = now(), tries = 0, uncommitted = false
         where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and l.key = any ($5::text[]) and (l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
-  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
-           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
-         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
+         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start
+      and r.data_interval_end = l.data_interval_end
            and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - interval '1 hour')))
      )
      -- Another sweep may have deleted the object a moment ago.
      delete from leftover_files l where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and l.key = any ($5::text[]) and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour') and not (l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
-  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
-           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
-         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
+         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start
+      and r.data_interval_end = l.data_interval_end
            and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - interval '1 hour')));
 
 -- files/leftover-files.ts listReplacedFiles
@@ -217,7 +220,7 @@ with kept as (
 -- gives key text
 select l.key from leftover_files l
        join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-        and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
        join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
       where l.export_id = $1 and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
         and (l.generation < c.generation or c.manifest_key is null)
@@ -240,7 +243,7 @@ select l.key from leftover_files l where l.export_id = $1 and l.data_interval_st
 -- gives teamId integer
 select e.team_id as "teamId" from leftover_files l
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
@@ -262,7 +265,7 @@ with due as (
        select l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
          from leftover_files l
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
@@ -275,7 +278,7 @@ with due as (
      ), taken as (
        update leftover_files l set tried_at = now(), tries = l.tries + 1 from due d
         where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
-          and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
+      and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
      )
      select d.export_id as "exportId", json_build_object('start', floor(extract(epoch from d.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from d.data_interval_end) * 1000)::bigint) as interval,
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
@@ -283,7 +286,7 @@ with due as (
             c.generation, r.file_generation as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
        join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
-        and c.data_interval_end = d.data_interval_end
+      and c.data_interval_end = d.data_interval_end
        join runs r on r.id = c.run_id;
 
 -- files/run-files.ts findFilesOf
@@ -317,7 +320,7 @@ select json_build_object('start', floor(extract(epoch from l.data_interval_start
        from (select distinct l.data_interval_start, l.data_interval_end, c.generation
                from leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
                left join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-                and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
               where l.export_id = $1 and l.uncommitted and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
                 -- An older one is only removed.
                 and (c.generation is null or c.manifest_key is null or l.generation > c.generation)

@@ -1,7 +1,8 @@
 -- healing/announced.ts listNewlyHeldUp
 -- takes $1 bigint
 -- gives organizationId uuid, teamId integer, exportId uuid, name text, intervals integer, code text, since timestamp with time zone, isKnown boolean
-select p.organization_id as "organizationId", e.team_id as "teamId", e.id as "exportId", e.name, (select count(*)::int from holes h where h.export_id = e.id and h.heals_since is not null) as intervals, e.failing_code as code, e.failing_since as since,
+
+     select p.organization_id as "organizationId", e.team_id as "teamId", e.id as "exportId", e.name, (select count(*)::int from holes h where h.export_id = e.id and h.heals_since is not null) as intervals, e.failing_code as code, e.failing_since as since,
             exists (select from batch_exports o join projects q on q.id = o.team_id
                      where o.announced_code = e.failing_code and q.organization_id = p.organization_id) as "isKnown"
        from batch_exports e join projects p on p.id = e.team_id
@@ -38,7 +39,8 @@ with announced as (
 -- healing/deadlines.ts lockDueChecks
 -- takes $1 bigint
 -- gives exportId uuid, teamId integer, organizationId uuid, name text, schedule jsonb, deadlineMinutes integer, deadlineAt text, warnMinutes integer, judgedTo timestamp with time zone
-select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
+
+     select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
             e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", d.judged_to as "judgedTo"
        from export_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
       where d.next_check_at <= clock_timestamp() and e.deleted_at is null
@@ -100,7 +102,8 @@ with arrived as (
 
 -- healing/healing.ts healFailed
 -- takes $1 uuid, $2 double precision
-update holes h set heals_since = h.noted_at
+
+     update holes h set heals_since = h.noted_at
        from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
                      where r.export_id = o.export_id and r.data_interval_start = o.data_interval_start
       and r.data_interval_end = o.data_interval_end order by r.generation desc limit 1) newest
@@ -131,7 +134,8 @@ with fixed as (
 -- healing/healing.ts makeHealingRuns
 -- takes $1 bigint, $2 bigint
 -- gives made integer
-with recursive healing as (
+
+     with recursive healing as (
   (select h.export_id from holes h where h.heals_since is not null order by h.export_id limit 1)
   union all
   select (select h.export_id from holes h where h.heals_since is not null and h.export_id > x.export_id order by h.export_id limit 1)
@@ -230,7 +234,8 @@ with missed as (
 -- healing/healing.ts findHealedPauses
 -- takes $1 bigint
 -- gives id uuid
-select e.id from batch_exports e
+
+     select e.id from batch_exports e
       where e.paused and e.paused_reason is not null and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
@@ -267,7 +272,8 @@ with problems as materialized (
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
-      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start
+      and r.data_interval_end = m.data_interval_end
         and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
     from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
@@ -330,7 +336,8 @@ with problems as materialized (
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
-      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start
+      and r.data_interval_end = m.data_interval_end
         and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
     from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
@@ -395,7 +402,8 @@ with problems as materialized (
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
-      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start
+      and r.data_interval_end = m.data_interval_end
         and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
     from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
@@ -446,13 +454,15 @@ with problems as materialized (
 -- healing/operator-causes.ts findOwnerOf
 -- takes $1 uuid
 -- gives organizationId uuid, teamId integer
-select p.organization_id as "organizationId", e.team_id as "teamId"
+
+     select p.organization_id as "organizationId", e.team_id as "teamId"
        from batch_exports e join projects p on p.id = e.team_id where e.id = $1 and e.deleted_at is null;
 
 -- healing/operator-causes.ts findMissingRange
 -- takes $1 uuid
 -- gives first json, all json
-select json_build_object('start', floor(extract(epoch from f.start_at) * 1000)::bigint, 'end', floor(extract(epoch from f.end_at) * 1000)::bigint) as first, json_build_object('start', floor(extract(epoch from g.start_at) * 1000)::bigint, 'end', floor(extract(epoch from g.end_at) * 1000)::bigint) as all
+
+     select json_build_object('start', floor(extract(epoch from f.start_at) * 1000)::bigint, 'end', floor(extract(epoch from f.end_at) * 1000)::bigint) as first, json_build_object('start', floor(extract(epoch from g.start_at) * 1000)::bigint, 'end', floor(extract(epoch from g.end_at) * 1000)::bigint) as all
        from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from missing_intervals where export_id = $1) g,
             (select data_interval_start as start_at, data_interval_end as end_at
                from missing_intervals where export_id = $1 order by data_interval_start limit 1) f;

@@ -26,14 +26,14 @@ with unsettled as materialized (select c.* from receipts c where not c.settled a
          when last.status is null then 'missing' else 'failed' end, data_interval_start, data_interval_end
     from holes h left join lateral (
       select r.status from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-         and r.data_interval_end = h.data_interval_end order by r.generation desc limit 1) as last on true
+      and r.data_interval_end = h.data_interval_end order by r.generation desc limit 1) as last on true
    where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and (last.status is null or last.status not in ('Starting', 'Running'))
   union all
   select 'unsettled', data_interval_start, data_interval_end from unsettled
   union all
   select 'late_rows', data_interval_start, data_interval_end from receipts c where c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
+      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
   union all
   select case when a.superseded_by is null then 'accepted' else 'superseded' end, data_interval_start, data_interval_end from accepted_intervals a
    where a.export_id = $1 and a.data_interval_start >= $2 and a.data_interval_start < $3 and (not exists (select from receipts x where x.export_id = a.export_id
@@ -59,7 +59,7 @@ with unsettled as materialized (select c.* from receipts c where not c.settled a
 select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end", late_rows_wait as why from receipts c
       where c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3 order by data_interval_start limit $4;
+      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3 order by data_interval_start limit $4;
 
 -- intervals/coverage.ts listBackfillsUnderWay
 -- takes $1 uuid
@@ -77,7 +77,8 @@ select floor(extract(epoch from least((select min(data_interval_start) from rece
 -- intervals/coverage.ts findFirstTick
 -- takes $1 uuid
 -- gives start bigint
-select floor(extract(epoch from data_interval_start) * 1000)::bigint as start from ticks
+
+     select floor(extract(epoch from data_interval_start) * 1000)::bigint as start from ticks
       where export_id = $1 and fate = 'ran' order by data_interval_start limit 1;
 
 -- intervals/coverage.ts holesOfOne, findHoles
@@ -173,7 +174,8 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
 
 -- intervals/high-water-mark.ts advanceHighWaterMark
 -- takes $1 uuid
-with recursive prefix as (
+
+     with recursive prefix as (
     select e.id as export_id, coalesce(e.high_water_mark,
              (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
       from batch_exports e where e.id in ($1)
@@ -197,7 +199,8 @@ with recursive prefix as (
 -- intervals/interval-runs.ts listUnderWay
 -- takes $1 uuid
 -- gives runId uuid, fence bigint, interval json
-select r.id as "runId", r.fence, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r
+
+     select r.id as "runId", r.fence, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r
       where r.export_id = $1 and r.status in ('Starting', 'Running') and (r.lease_holder is not null or r.commit_intent is not null);
 
 -- intervals/interval-runs.ts listStillUnderWay
@@ -257,7 +260,8 @@ with old as (
 -- intervals/kept-snapshots.ts countExpiring
 -- takes $1 uuid
 -- gives count integer
-select (select count(*)::int from (select from receipts c where c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
+
+     select (select count(*)::int from (select from receipts c where c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
   and c.destination_version = e.destination_version order by c.data_interval_start desc offset e.keep_snapshots) as old) as count
        from batch_exports e where e.id = $1 and e.mode = 'snapshot' and e.keep_snapshots is not null;
 
@@ -307,7 +311,7 @@ with in_time as materialized (
           -- What had another fault is tried again each hour: the cause may be gone.
           and (c.late_rows_wait is null or c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at or c.pending_checked_at > now() + interval '65 minutes'
+      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at or c.pending_checked_at > now() + interval '65 minutes'
                or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
           -- What failed is tried again later, also if it is the export that fails.
           and (c.look_after is null or (c.look_after <= clock_timestamp() or c.look_after > clock_timestamp() + interval '65 minutes')) and (e.look_after is null or (e.look_after <= clock_timestamp() or e.look_after > clock_timestamp() + interval '65 minutes'))
@@ -320,7 +324,7 @@ with in_time as materialized (
           and not exists (
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
-               and later.data_interval_end = c.data_interval_end and later.status in ('Starting', 'Running'))
+      and later.data_interval_end = c.data_interval_end and later.status in ('Starting', 'Running'))
      ), chosen as (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
@@ -511,7 +515,8 @@ select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_numbe
 -- intervals/statement-changes.ts listUnbooked
 -- takes $1 uuid, $2 timestamp with time zone, $3 bigint
 -- gives start text, end text, before jsonb, mark text, fate text, isOpen boolean, acceptedAt text, supersededBy text, receipt jsonb, superseded jsonb
-with known as materialized (
+
+     with known as materialized (
        select export_id, data_interval_start, data_interval_end from stated_intervals where export_id = $1 union select export_id, data_interval_start, data_interval_end from receipts where export_id = $1 union select export_id, data_interval_start, data_interval_end from holes where export_id = $1 union select export_id, data_interval_start, data_interval_end from accepted_intervals where export_id = $1
        union select export_id, data_interval_start, data_interval_end from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
@@ -582,7 +587,8 @@ select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId", (a.changes
 -- intervals/statements.ts lockChain
 -- takes $1 uuid
 -- gives number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, acknowledged jsonb, begins text, place text, putNumber integer
-select e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
+
+     select e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
             api_time(s.period_end) as "periodEnd", s.balance->'closing' as closing, e.acknowledged, e.statement_begins as begins,
             e.statement_place as place, e.statement_put as "putNumber"
        from (select * from batch_exports where id = $1 for no key update) e
@@ -653,7 +659,8 @@ update batch_exports set statement_at = now() + interval '10 minutes' where id =
 
 -- intervals/statements.ts notePut
 -- takes $1 uuid, $2 text, $3 integer
-update batch_exports set statement_place = $2, statement_put = $3, statement_fault = null, statement_tries = 0, statement_after = now()
+
+     update batch_exports set statement_place = $2, statement_put = $3, statement_fault = null, statement_tries = 0, statement_after = now()
       where id = $1;
 
 -- intervals/statements.ts notePutFault
@@ -687,7 +694,8 @@ select e.team_id as "teamId" from batch_exports e where e.deleted_at is null and
 -- intervals/statements.ts findDueStatement
 -- takes $1 integer, $2 uuid[]
 -- gives exportId uuid, isToMake boolean
-select e.id as "exportId", e.statement_at <= now() as "isToMake" from batch_exports e
+
+     select e.id as "exportId", e.statement_at <= now() as "isToMake" from batch_exports e
       where e.team_id = $1 and e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
   and not exists (select from guarded_work g where g.kind = 'statement' and g.id = e.id::text and g.set_aside_at is not null) and e.id <> all ($2::uuid[]) order by e.statement_at limit 1;
 
@@ -699,13 +707,15 @@ select api_time(min(data_interval_start)) as start from ticks where export_id = 
 -- intervals/statements.ts listEnabledSteps
 -- takes $1 integer
 -- gives id integer, version integer, plugin integer, config jsonb
-select id, version, plugin, config from pipeline_transformation_configs
+
+     select id, version, plugin, config from pipeline_transformation_configs
       where team_id = $1 and enabled and not deleted order by "order", id;
 
 -- intervals/superseded.ts listLiveRuns
 -- takes $1 uuid[]
 -- gives exportId uuid, runId uuid, isFailing boolean
-select r.export_id as "exportId", r.id as "runId",
+
+     select r.export_id as "exportId", r.id as "runId",
             r.lease_holder is null and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) and r.committing_generation is null as "isFailing"
        from runs r where r.export_id = any ($1::uuid[]) and r.purpose = 'whole' and r.status in ('Starting', 'Running');
 
@@ -848,7 +858,8 @@ select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organi
 
 -- intervals/verifications.ts readVerifyState
 -- gives failed integer, ageSeconds double precision, unverifiedSeconds double precision
-select count(*) filter (where v.failed_since is not null)::int as failed,
+
+     select count(*) filter (where v.failed_since is not null)::int as failed,
             extract(epoch from clock_timestamp() - min(v.verified_at))::float8 as "ageSeconds",
             extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.verified_at is null))::float8 as "unverifiedSeconds"
        from batch_exports e left join export_checks v on v.export_id = e.id where e.deleted_at is null;
@@ -872,7 +883,8 @@ select export_id as id, count(*) as intervals, sum(rows)::bigint as rows, sum(by
 
 -- intervals/verify-queries.ts listExportPlaces
 -- gives exportId uuid, version integer, type text, config jsonb, model text
-select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
+
+     select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
        from batch_exports
      union all
      select f.export_id, f.version, e.destination_type, f.destination_config, e.model
@@ -906,7 +918,8 @@ select (select to_jsonb(r) from (select export_id as "exportId", json_build_obje
 -- intervals/verify-queries.ts findGaps
 -- takes $1 uuid
 -- gives start timestamp with time zone, end timestamp with time zone
-with marks as (
+
+     with marks as (
        select high_water_mark as reached, coalesce(mark_began_at,
               (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as began
          from batch_exports e where e.id = $1
@@ -925,7 +938,8 @@ with marks as (
 -- intervals/verify-queries.ts findTornTicks
 -- takes $1 uuid, $2 double precision
 -- gives end timestamp with time zone, next timestamp with time zone
-select "end", next from (
+
+     select "end", next from (
        select data_interval_end as "end", decided_at, lead(data_interval_start) over (order by tick_at) as next
          from ticks where export_id = $1
      ) t where next is not null and next <> "end" and decided_at > now() - $2 * interval '1 day'
@@ -934,7 +948,8 @@ select "end", next from (
 -- intervals/verify-queries.ts findOverlaps
 -- takes $1 uuid
 -- gives a timestamp with time zone, b timestamp with time zone
-select a, b from (
+
+     select a, b from (
        select data_interval_start as b,
               lag(data_interval_start) over w as a, max(data_interval_end) over (
                 order by data_interval_start, data_interval_end rows between unbounded preceding and 1 preceding) as covered
@@ -944,13 +959,14 @@ select a, b from (
 -- intervals/verify-queries.ts findInconsistentRuns
 -- takes $1 uuid
 -- gives id uuid, why text
-(select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+
+     (select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
                        then 'its counts do not agree' else 'its interval has no receipt' end as why
        from runs r
       where r.export_id = $1 and r.status = 'Completed'
         and (r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
-             or not exists (select 1 from receipts c where c.export_id = r.export_id
-                               and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end))
+             or not exists (select 1 from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end))
       limit 1000)
      union all
      (select r.id, 'it has ended and still waits for an attempt in the outbox'

@@ -220,7 +220,8 @@ update notification_targets t
 -- notifications/notification-targets.ts storeRotatedSecret
 -- takes $1 uuid, $2 bytea, $3 double precision
 -- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
-update notification_targets t set secrets = $2, previous_secret_until = now() + $3 * interval '1 hour',
+
+     update notification_targets t set secrets = $2, previous_secret_until = now() + $3 * interval '1 hour',
             last_updated_at = clock_timestamp()
       where t.id = $1 returning t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
   t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,

@@ -74,7 +74,7 @@ select from outbox where run_id = $1 for update;
 -- takes $1 uuid
 delete from outbox where run_id = $1 and (ready or (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes'));
 
--- runs/claims.ts lockRuns, lockRunsSql
+-- runs/claims.ts lockRuns
 -- takes $1 uuid[]
 select from runs where id = any ($1::uuid[]) order by id for no key update;
 
@@ -135,7 +135,7 @@ with recursive asked as materialized (
   insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
   select old.export_id, old.data_interval_start, old.data_interval_end, old.destination_version, f.key, old.generation, old.manifest_key, f.etag, false
     from completed c, lateral (select * from receipts r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
-                                 and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
+      and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
          lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files) file
                   union all select old.manifest_key, old.manifest_etag where old.manifest_key is not null) f
   on conflict do nothing
@@ -274,13 +274,15 @@ with wrong as (
 
 -- runs/models-at-work.ts listModelsAtWork
 -- gives model text
-select distinct model from batch_exports where id in (
+
+     select distinct model from batch_exports where id in (
        select export_id from runs where status in ('Starting', 'Running')
        union select export_id from runs where finished_at > now() - interval '1 minute'
        union select export_id from receipts where not settled);
 
 -- runs/outbox.ts markReady
-update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
+
+     update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
        (select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000)
        union all
        (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
@@ -329,7 +331,8 @@ with held as materialized (select turn from installation where set_config('synch
 -- runs/outbox.ts markDispatched
 -- takes $1 uuid[]
 -- gives runId uuid, timesEnqueued integer, small boolean
-update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+
+     update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
       where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued", small and (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0 as small;
 
 -- runs/outbox.ts unmarkDispatched
@@ -339,7 +342,8 @@ update outbox set dispatched_at = null where run_id = any ($1::uuid[]);
 -- runs/outbox.ts findUnanswered
 -- takes $1 double precision
 -- gives runId uuid
-select run_id as "runId" from outbox
+
+     select run_id as "runId" from outbox
       where (dispatched_at < clock_timestamp() - $1 * interval '1 ms'
          or dispatched_at > clock_timestamp() + interval '1 s') and (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = outbox.run_id);
 
@@ -350,7 +354,8 @@ delete from outbox where dispatched_at is not null and not (select r.status not 
 -- runs/outbox.ts findStalledDispatch
 -- takes $1 double precision
 -- gives seconds double precision
-select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
+
+     select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
       where d.taken_at < now() - $1 * interval '1 s' and (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0
         and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
         and not exists (select from runs where status = 'Running' and lease_expires_at > now());
@@ -412,7 +417,8 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
 -- runs/run-names.ts findNamedRuns
 -- takes $1 uuid[]
 -- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
-select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
+
+     select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
             concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
               case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
                    when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
@@ -431,10 +437,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt", json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r where r.id = $1 and r.export_id = $2;
 
 -- runs/runs.ts insertRuns
@@ -586,10 +593,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.created_at desc, r.id desc limit $2;
 
 -- runs/runs.ts listRuns
@@ -604,10 +612,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) < ($2::timestamptz, $3::uuid) order by r.created_at desc, r.id desc limit $4;
 
 -- runs/runs.ts listRuns
@@ -622,10 +631,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) > ($2::timestamptz, $3::uuid) order by r.created_at asc, r.id asc limit $4;
 
 -- runs/runs.ts listRuns
@@ -640,10 +650,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.data_interval_start desc, r.id desc limit $2;
 
 -- runs/runs.ts listRuns
@@ -658,10 +669,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) < ($2::timestamptz, $3::uuid) order by r.data_interval_start desc, r.id desc limit $4;
 
 -- runs/runs.ts listRuns
@@ -676,10 +688,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) > ($2::timestamptz, $3::uuid) order by r.data_interval_start asc, r.id asc limit $4;
 
 -- runs/runs.ts listRuns
@@ -694,10 +707,11 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
                order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
 
 -- runs/workers.ts reportWorker
@@ -720,7 +734,8 @@ select min(silent_seconds) as seconds from workers where heartbeat_at > now() - 
 
 -- runs/workers.ts countWorkersAndExports
 -- gives workers integer, exports integer
-select (select count(*)::int from workers where heartbeat_at > now() - interval '1 minute') as workers,
+
+     select (select count(*)::int from workers where heartbeat_at > now() - interval '1 minute') as workers,
             (select count(*)::int from batch_exports where deleted_at is null and not paused) as exports;
 
 -- runs/workers.ts sweepWorkers

@@ -21,7 +21,8 @@ select k.id, k.organization_id as "organizationId", k.project_ids as "projectIds
 -- tenants/api-keys.ts findKnownHashes
 -- takes $1 bytea[]
 -- gives hash bytea
-select hash from api_keys
+
+     select hash from api_keys
       where hash = any($1) and not coalesce(revoked_at <= now(), false)
         and not coalesce(expires_at <= now(), false);
 
@@ -47,7 +48,8 @@ select k.id, k.organization_id as "organizationId", k.project_ids as "projectIds
 -- tenants/api-keys.ts revokeApiKey
 -- takes $1 uuid, $2 double precision
 -- gives id uuid, organizationId uuid, projectIds integer[], name text, scopes text[], createdAt timestamp with time zone, expiresAt timestamp with time zone, revokedAt timestamp with time zone, lastUsedAt timestamp with time zone
-update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 second')
+
+     update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 second')
       where k.id = $1 returning k.id, k.organization_id as "organizationId", k.project_ids as "projectIds", k.name, k.scopes,
   k.created_at as "createdAt", k.expires_at as "expiresAt",
   k.revoked_at as "revokedAt", k.last_used_at as "lastUsedAt";
@@ -183,13 +185,15 @@ update offboardings set last_error = $2 where id = $1;
 
 -- tenants/offboardings.ts hasSettled
 -- takes $1 uuid, $2 double precision
-select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
+
+     select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
         or deleted_at < now() - $2 * interval '1 ms');
 
 -- tenants/offboardings.ts measurePlaces
 -- takes $1 uuid[]
 -- gives exportId uuid, teamId integer, type text, config jsonb, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads integer
-with places as (
+
+     with places as (
        select id, destination_version as version, destination_config as config from batch_exports where id = any ($1::uuid[])
        union all select export_id, version, destination_config from former_destinations where export_id = any ($1::uuid[])
      ), current as (
@@ -200,7 +204,7 @@ with places as (
        select export_id as id, destination_version as version, count(*) as files from leftover_files l
         where export_id = any ($1::uuid[]) and l.deleted_at is null
           and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-                             and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                              and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         group by 1, 2
      ), uploaded as (
@@ -221,7 +225,8 @@ update offboardings o set places = o.places || (select coalesce(jsonb_agg(p), '[
 -- tenants/offboardings.ts listRemainingFiles
 -- takes $1 uuid, $2 bigint
 -- gives destinationType text, address text, place text, exports bigint, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads bigint
-select type as "destinationType", address, place, count(distinct "exportId") as exports,
+
+     select type as "destinationType", address, place, count(distinct "exportId") as exports,
             sum(files)::bigint as files, sum(manifests)::bigint as manifests, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes,
             sum("leftoverFiles")::bigint as "leftoverFiles", sum("openUploads")::bigint as "openUploads"
        from offboardings o, jsonb_to_recordset(o.places) as p ("exportId" uuid, type text, address text, place text, files bigint,
@@ -321,7 +326,8 @@ with registered as (
 -- tenants/sealed-secrets.ts forgetOtherEncryptionKeys
 -- takes $1 text
 -- gives id text
-with known as materialized (select encryption_keys from installation for update
+
+     with known as materialized (select encryption_keys from installation for update
      ), kept as (update installation set encryption_keys = array[$1::text])
      select id from known, unnest(encryption_keys) id where id <> $1;
 

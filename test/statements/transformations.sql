@@ -36,7 +36,8 @@ with step as materialized (
 
 -- transformations/chains.ts recordStepError
 -- takes $1 integer, $2 integer, $3 text
-update pipeline_transformation_configs set error = $3
+
+     update pipeline_transformation_configs set error = $3
       where id = $2 and team_id = $1 and error is distinct from $3;
 
 -- transformations/chains.ts findChainUpTo
@@ -50,7 +51,8 @@ select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version',
 -- transformations/chains.ts findTransformedModel
 -- takes $1 integer
 -- gives model text
-select model from batch_exports where team_id = $1 and transformations and deleted_at is null
+
+     select model from batch_exports where team_id = $1 and transformations and deleted_at is null
       order by created_at desc limit 1;
 
 -- transformations/plugins.ts findOwnPlugins
@@ -160,7 +162,8 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
 -- transformations/transformation-configs.ts lockChain
 -- takes $1 integer
 -- gives id integer, teamId integer, plugin integer, order integer
-select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
+
+     select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
       where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c;
 
 -- transformations/transformation-configs.ts countEnabledSteps
@@ -208,13 +211,15 @@ delete from pipeline_transformation_configs where id = $1 and team_id = $2 retur
 
 -- transformations/transformation-configs.ts askForSample
 -- takes $1 integer
-update pipeline_transformation_configs set sample_asked_at = clock_timestamp(), sample_taken_at = null
+
+     update pipeline_transformation_configs set sample_asked_at = clock_timestamp(), sample_taken_at = null
       where id = $1;
 
 -- transformations/transformation-configs.ts takeSample
 -- takes $1 uuid[], $2 uuid[]
 -- gives configId integer, teamId integer, askedAt timestamp with time zone, organizationId uuid
-update pipeline_transformation_configs c set sample_taken_at = now()
+
+     update pipeline_transformation_configs c set sample_taken_at = now()
       where c.id = (
         select s.id from pipeline_transformation_configs s join projects p on p.id = s.team_id
          where (s.sample_taken_at is null or s.sample_taken_at < now() - interval '5 minutes')

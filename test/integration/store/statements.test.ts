@@ -18,7 +18,7 @@ type Prepared = typeof import('../../../src/state/store/database/prepared.ts');
 let isPlannedOnce: Prepared['isPlannedOnce'];
 
 /** They open connections, and pass on the statements of others. */
-const plumbing = ['counted', 'database', 'migrate', 'role-settings', 'sessions'].map(
+const plumbing = ['counted', 'database', 'migrate', 'role-settings', 'sessions', 'statement'].map(
   (name) => `database/${name}.ts`,
 );
 

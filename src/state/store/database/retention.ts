@@ -8,7 +8,7 @@ const batch = 5_000;
 /** Deletes one batch of rows older than `days`. @returns how many; 0 means that none is left */
 export type DeleteOld = (sql: Sql, days: number) => Promise<number>;
 
-const deleteBy: (text: string) => DeleteOld = queryCount<[days: number]>;
+const deleteBy = (text: string): DeleteOld => queryCount<[days: number]>(text);
 
 const isOld = (column: string): string => `${column} < now() - $1 * interval '1 day'`;
 

@@ -18,7 +18,8 @@ export function queryRows<Row extends object, Args extends readonly unknown[] = 
   text: string,
   valuesOf: ValuesOf<Args> = asGiven,
 ): Statement<Args, Row[]> {
-  return async (sql, ...args) => sql.query<Row>(text, valuesOf(...args));
+  const statement = text.trimStart();
+  return async (sql, ...args) => sql.query<Row>(statement, valuesOf(...args));
 }
 
 function queryAs<Row extends object, Args extends readonly unknown[], Result>(
