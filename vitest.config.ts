@@ -21,7 +21,7 @@ const pure = [
  * - `store/{places,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
  * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
- * - `store/{statement-plans,burst-plans}.test.ts` have the plans of statements.
+ * - `store/plans.test.ts` has the plans of statements.
  * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, keys, rejected rows and folders, and `worker/look-back.test.ts`
  *   the look-back. `api/row-preview.test.ts` has previews, and `security/{previews,preview-connections,query-bounds}.test.ts` their limits.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.

@@ -53,12 +53,10 @@ it('finds nothing wrong with a good model, and says how its rows are found', asy
   expect((await check({ columns: [...good.columns, ...columns] })).findings).toEqual([]);
 });
 
+const of = (name: string) => ({ relation: { schema: 'public', name } });
+
 it.each<[string, Partial<Model>, RegExp]>([
-  [
-    'relation',
-    { relation: { schema: 'public', name: 'thing' } },
-    /relation public\.thing does not/,
-  ],
+  ['relation', of('thing'), /relation public\.thing does not/],
   ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr\. Correct/],
   [
     'type',
@@ -87,7 +85,7 @@ it.each<[string, Partial<Model>, RegExp]>([
 });
 
 it('a relation that is not there is said once', async () => {
-  const { findings } = await check({ relation: { schema: 'public', name: 'thing' } });
+  const { findings } = await check(of('thing'));
   expect(findings).toHaveLength(1);
 });
 
@@ -106,15 +104,15 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
     [/^local is timestamp without time zone, .*reads it as UTC/, /^Every run reads/],
   ],
   ['a key that may repeat', { keyColumns: ['note'] }, [/^No unique index covers note/]],
-  ['a view', { relation: { schema: 'public', name: 'shown' } }, [/^No unique index covers id/]],
+  ['a view', of('shown'), [/^No unique index covers id/]],
   [
     'a table with heirs',
-    { relation: { schema: 'public', name: 'parent' } },
+    of('parent'),
     [/^No unique index covers id within a project\. Tables inherit from it/],
   ],
   [
     'no partition',
-    { relation: { schema: 'public', name: 'days' } },
+    of('days'),
     [
       /^No unique index covers id within a project\. The table is partitioned by RANGE \(\w+\), .*if key_columns lacks them/,
       /^No partition contains the last hour/,
@@ -128,15 +126,15 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
   }
 });
 
+/** A model in a models file. */
+const entryOf = (name: string, source: string) =>
+  `  - { name: ${name}, relation: public.things, ${source} tenant_column: team, interval_column: at, key_columns: [id], columns: [{ name: id, type: bigint }] }\n`;
+
 it('a wrong address of one model leaves the others checked', async () => {
-  const folder = folderOfTest();
-  const file = join(folder, 'models.yaml');
-  const entry = (name: string, source: string) =>
-    `  - { name: ${name}, relation: public.things, source: ${source}, tenant_column: team, interval_column: at, key_columns: [id], columns: [{ name: id, type: bigint }] }`;
-  await writeFile(
-    file,
-    `models:\n${entry('wrong', 'TWO_HOSTS_URL')}\n${entry('right', 'ONE_HOST_URL')}\n`,
-  );
+  const file = join(folderOfTest(), 'models.yaml');
+  const wrong = entryOf('wrong', 'source: TWO_HOSTS_URL,');
+  const right = entryOf('right', 'source: ONE_HOST_URL,');
+  await writeFile(file, `models:\n${wrong}${right}`);
   process.env.TWO_HOSTS_URL = 'postgres://u:s3cret@one,two/db';
   process.env.ONE_HOST_URL = readerUrl;
   onTestFinished(async () => {
@@ -144,19 +142,15 @@ it('a wrong address of one model leaves the others checked', async () => {
     delete process.env.ONE_HOST_URL;
   });
   const config = readConfig({ MODELS_FILE: file });
-  const checked = await checkModels(
-    config,
-    async () => readerUrl,
-    ['1'],
-    async () => false,
-    'SOURCE_DATABASE_URL names several hosts',
-  );
+  const open = async () => readerUrl;
+  const several = 'SOURCE_DATABASE_URL names several hosts';
+  const checked = await checkModels(config, open, ['1'], async () => false, several);
   const found = Object.fromEntries(
     checked.map(({ model, findings }) => [model, findings.map(({ detail }) => detail)]),
   );
   expect(found.right).toEqual([]);
   expect(found.wrong).toEqual([expect.stringMatching(/TWO_HOSTS_URL.* names several hosts/)]);
-  expect(found.events).toEqual(['SOURCE_DATABASE_URL names several hosts']);
+  expect(found.events).toEqual([several]);
   expect(JSON.stringify(checked)).not.toContain('s3cret');
 });
 
@@ -177,27 +171,11 @@ it('an error reports a role that may not read, and a database that does not answ
 });
 
 it('the built-in model without its table is no model beside those of the installation, unless it is exported', async () => {
-  const folder = folderOfTest();
-  const path = join(folder, 'models.yaml');
-  await writeFile(
-    path,
-    `models:
-  - name: things
-    relation: public.things
-    tenant_column: team
-    interval_column: at
-    key_columns: [id]
-    columns:
-      - { name: id, type: bigint }
-`,
-  );
+  const path = join(folderOfTest(), 'models.yaml');
+  await writeFile(path, `models:\n${entryOf('things', '')}`);
+  const open = async () => readerUrl;
   const check = (env: Readonly<Record<string, string>>, isExported = false) =>
-    checkModels(
-      readConfig(env),
-      async () => readerUrl,
-      ['1'],
-      async () => isExported,
-    );
+    checkModels(readConfig(env), open, ['1'], async () => isExported);
   const severities = (checked: Awaited<ReturnType<typeof check>>) =>
     checked.map(({ model, findings }) => [model, findings[0]?.severity]);
   expect(severities(await check({ MODELS_FILE: path }))).toEqual([['things', undefined]]);

@@ -1,12 +1,12 @@
+import { folderOfTests } from '../support/own-folder.ts';
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { readFileSync, rmSync, statSync } from 'node:fs';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { useApi } from '../support/api-under-test.ts';
 import { readDocument } from '../support/openapi.ts';
 import { projectRoot } from '../support/processes.ts';
@@ -15,47 +15,31 @@ import { listenInTest } from '../support/use-stage.ts';
 
 const run = promisify(execFile);
 const source = path.join(projectRoot, 'client');
-let folder: string;
+const folder = folderOfTests();
 let packed: readonly string[];
 const api = useApi();
 
 /** Packs the package as a release would, and installs it as a user would. */
 beforeAll(async () => {
   await api.shop.open();
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-client-package-'));
-  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
-    cwd: source,
-  });
+  const pack = ['pack', '--json', '--pack-destination', folder];
+  const { stdout } = await run('npm', pack, { cwd: source });
   const [tarball] = JSON.parse(stdout.slice(stdout.indexOf('[')));
   packed = tarball.files.map((file: { path: string }) => file.path);
   await writeFile(path.join(folder, 'package.json'), '{"private":true,"type":"module"}');
-  const options = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts'];
-  await run('npm', [
-    'install',
-    '--prefix',
-    folder,
-    ...options,
-    path.join(folder, tarball.filename),
-  ]);
+  const options = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder];
+  await run('npm', ['install', ...options, path.join(folder, tarball.filename)]);
   await writeFile(
     path.join(folder, 'tsconfig.json'),
     JSON.stringify({
       compilerOptions: {
-        strict: true,
-        noUncheckedIndexedAccess: true,
-        exactOptionalPropertyTypes: true,
-        target: 'es2022',
+        ...{ strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true },
+        ...{ target: 'es2022', module: 'nodenext', types: [], outDir: 'out' },
         lib: ['es2023', 'dom', 'dom.iterable'],
-        module: 'nodenext',
-        types: [],
-        outDir: 'out',
       },
       files: ['program.ts'],
     }),
   );
-});
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** What the compiler says. */
@@ -75,13 +59,8 @@ const head = `
 `;
 
 test('the tarball holds the client and its types, and no more', async () => {
-  expect([...packed].sort()).toEqual([
-    'README.md',
-    'index.d.ts',
-    'index.js',
-    'package.json',
-    'schema.d.ts',
-  ]);
+  const files = ['README.md', 'index.d.ts', 'index.js', 'package.json', 'schema.d.ts'];
+  expect([...packed].sort()).toEqual(files);
   const versionOf = async (file: string) => JSON.parse(await readFile(file, 'utf8')).version;
   const own = await versionOf(path.join(source, 'package.json'));
   expect(own).toBe(await versionOf(path.join(projectRoot, 'package.json')));
@@ -94,9 +73,8 @@ test('the example of its README compiles', async () => {
   const console = 'declare const console: { log(...values: unknown[]): void };\n';
   expect(example).toContain('createClient');
   expect(await compile(environment + console + example)).toBe('');
-  expect(
-    await compile(environment + console + example.replace('limit: 10', 'limits: 10')),
-  ).toContain('limits');
+  const mistaken = example.replace('limit: 10', 'limits: 10');
+  expect(await compile(environment + console + mistaken)).toContain('limits');
 });
 
 test("it compiles, and does the README's main job", async () => {
@@ -167,10 +145,8 @@ test('it waits as the service asks, sends a POST with one key, and names an answ
   const { createClient } = await import(
     pathToFileURL(path.join(folder, 'node_modules/sluice-client/index.js')).href
   );
-  const answer = await createClient({ url, key: 'slc_x' }).POST('/x/{id}', {
-    params: { path: { id: 'a/b' } },
-    body: {},
-  });
+  const asked = { params: { path: { id: 'a/b' } }, body: {} };
+  const answer = await createClient({ url, key: 'slc_x' }).POST('/x/{id}', asked);
   expect(keys).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), keys[0], keys[0]]);
   expect(answer.error.detail).toContain(`status 502). Check the address: ${url}x/a%2Fb`);
 });

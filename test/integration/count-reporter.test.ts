@@ -6,6 +6,9 @@ import { folderOfTests } from '../support/own-folder.ts';
 
 const folder = folderOfTests();
 
+const outside =
+  'it("h", () => { setTimeout(() => { throw new Error("h"); }); return new Promise((done) => setTimeout(done, 20)); });';
+
 /** Runs test files with the reporter and gives the exit code and the last line of the output. */
 async function runTests(
   name: string,
@@ -42,8 +45,7 @@ it('counts a file that does not load, a hook that fails and an error outside of 
     'unloadable.test.js': 'import "./not-there.js"; it("e", () => {});',
     'hook.test.js':
       'describe("f", () => { beforeAll(() => { throw new Error("f"); }); it("g", () => {}); });',
-    'outside.test.js':
-      'it("h", () => { setTimeout(() => { throw new Error("h"); }); return new Promise((done) => setTimeout(done, 20)); });',
+    'outside.test.js': outside,
   });
   expect(run).toEqual({ code: 1, lastLine: '2 passed, 4 failed, 3 skipped' });
 });
@@ -54,28 +56,23 @@ it('does not call a run without tests a success', async () => {
 });
 
 it('names the files that failed, and counts what passed only when it ran alone', async () => {
-  const counts = {
-    first: path.join(folder, 'first.json'),
-    second: path.join(folder, 'second.json'),
-  };
+  const [first, second] = [path.join(folder, 'first.json'), path.join(folder, 'second.json')];
   const good = 'it("a", () => {});';
   const bad = 'it("b", () => { throw new Error("b"); }); it("c", () => {});';
-  await runTests('busy', { 'good.test.js': good, 'bad.test.js': bad }, counts.first);
-  expect(await again('files', counts.first)).toEqual(['bad.test.js']);
+  await runTests('busy', { 'good.test.js': good, 'bad.test.js': bad }, first);
+  expect(await again('files', first)).toEqual(['bad.test.js']);
 
-  await runTests('alone', { 'bad.test.js': bad.replace('throw new', '') }, counts.second);
-  expect(await again('summary', counts.first, counts.second)).toEqual([
+  await runTests('alone', { 'bad.test.js': bad.replace('throw new', '') }, second);
+  expect(await again('summary', first, second)).toEqual([
     'failed beside other tests, passed alone: bad.test.js',
     '  b',
     '3 passed, 0 failed',
   ]);
-  expect(await again('summary', counts.first, counts.first)).toEqual(['2 passed, 1 failed']);
+  expect(await again('summary', first, first)).toEqual(['2 passed, 1 failed']);
 });
 
 it('runs nothing again if an error came from outside of the tests', async () => {
   const file = path.join(folder, 'outside.json');
-  const outside =
-    'it("h", () => { setTimeout(() => { throw new Error("h"); }); return new Promise((done) => setTimeout(done, 20)); });';
   await runTests('from-outside', { 'a.test.js': outside }, file);
   expect(await again('files', file)).toEqual([]);
 });

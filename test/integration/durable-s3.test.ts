@@ -18,18 +18,18 @@ import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
 
 const Bucket = 'kept';
 const folder = folderOfTests();
+const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
 
-/** A server over the folder. It is not closed before the next one opens: a kill closes nothing. */
-async function open(): Promise<S3Client> {
-  const { app } = await openDurableS3(folder);
+/** A server over a folder. It is not closed before the next one opens: a kill closes nothing. */
+async function open(over = folder) {
+  const { app } = await openDurableS3(over);
   const endpoint = await app.listen({ port: 0, host: '127.0.0.1' });
-  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
   const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
   onTestFinished(async () => {
     client.destroy();
     await app.close();
   });
-  return client;
+  return { client, endpoint };
 }
 
 async function listAll(client: S3Client) {
@@ -38,7 +38,7 @@ async function listAll(client: S3Client) {
 }
 
 test('a change of an object is on disk before it is answered: bytes, metadata and ETag', async () => {
-  const first = await open();
+  const { client: first } = await open();
   await first.send(new CreateBucketCommand({ Bucket }));
   const Metadata = { mark: 'of ours' };
   const put = (Key: string, Body: string) =>
@@ -59,7 +59,7 @@ test('a change of an object is on disk before it is answered: bytes, metadata an
   const before = await listAll(first);
   expect(before.map(({ Key }) => Key).sort()).toEqual([long, 'of parts', 'raced', 'replaced']);
 
-  const second = await open();
+  const { client: second } = await open();
   expect(await listAll(second)).toEqual(before);
   const get = (Key: string) => second.send(new GetObjectCommand({ Bucket, Key }));
   const replaced = await get('replaced');
@@ -72,19 +72,7 @@ test('a change of an object is on disk before it is answered: bytes, metadata an
 
 test('the quickstart counts the files that manifests name, not a replaced one beside them', async () => {
   const folder = folderOfTest();
-  const { app } = await openDurableS3(path.join(folder, 's3'));
-  const endpoint = await app.listen({ port: 0, host: '127.0.0.1' });
-  const keys = { accessKeyId: 'any', secretAccessKey: 'any' };
-  const client = new S3Client({
-    endpoint,
-    credentials: keys,
-    region: 'us-east-1',
-    forcePathStyle: true,
-  });
-  onTestFinished(async () => {
-    client.destroy();
-    await app.close();
-  });
+  const { client, endpoint } = await open(path.join(folder, 's3'));
   const file = path.join(folder, 'rows.parquet');
   const duckdb = await (await DuckDBInstance.create()).connect();
   await duckdb.run(`copy (select uuid() as uuid from range(20)) to '${file}' (format parquet)`);
@@ -98,14 +86,10 @@ test('the quickstart counts the files that manifests name, not a replaced one be
   await put('an export/hour.parquet', bytes);
   await put('an export/hour.v2.parquet', bytes);
   const manifest = {
-    batch_export_id: 'x',
-    run_id: 'y',
-    era: 'z',
-    generation: 2,
+    ...{ batch_export_id: 'x', run_id: 'y', era: 'z', generation: 2, rejected_files: [] },
     files: [{ key: 'an export/hour.v2.parquet' }],
-    rejected_files: [],
   };
   await put('an export/hour_manifest.json', JSON.stringify(manifest));
-  const s3 = { endpoint, bucket, ...keys, kept: true, stop: async () => {} };
+  const s3 = { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
   expect(await countWithDuckDb(s3, 'an export/')).toEqual({ rows: 20, keys: 20 });
 });

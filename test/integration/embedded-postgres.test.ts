@@ -1,5 +1,6 @@
+import { listen } from '../support/free-port.ts';
 import { chmod, cp, lstat, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -40,11 +41,8 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
   const client = new Client({ connectionString: url });
   client.on('error', () => {});
   await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(text)).rows;
-  } finally {
-    await client.end();
-  }
+  const { rows } = await client.query<Record<string, unknown>>(text).finally(() => client.end());
+  return rows;
 }
 
 describe('the embedded PostgreSQL', () => {
@@ -57,11 +55,7 @@ describe('the embedded PostgreSQL', () => {
               current_setting('server_encoding') AS encoding, current_setting('TimeZone') AS zone`,
     );
     expect(row).toEqual({
-      name: 'sluice',
-      address: '127.0.0.1',
-      sockets: '',
-      encoding: 'UTF8',
-      zone: 'UTC',
+      ...{ name: 'sluice', address: '127.0.0.1', sockets: '', encoding: 'UTF8', zone: 'UTC' },
     });
     const wrong = new URL(server.url);
     wrong.password = 'guess';
@@ -94,7 +88,8 @@ describe('the embedded PostgreSQL', () => {
 
   it('takes another port if the last one is taken', async () => {
     const last = Number(await readFile(path.join(dataDir, 'postgres', 'port'), 'utf8'));
-    const occupant = await listen(last);
+    const occupant = createServer();
+    await listen(occupant, last);
     const server = await start();
     expect(server.port).not.toBe(last);
     expect(await query(server.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
@@ -139,24 +134,15 @@ describe('the embedded PostgreSQL', () => {
 
   it('refuses a second start also after the first one lost its connection', async () => {
     const first = await start();
-    const marks = async () =>
-      (
-        await query(
-          first.url,
-          `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted`,
-        )
-      ).map(({ pid }) => pid);
+    const locks = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted`;
+    const marks = async () => (await query(first.url, locks)).map(({ pid }) => pid);
     const lost = await marks();
     expect(lost).toHaveLength(1);
     await query(first.url, `SELECT pg_terminate_backend(pid) FROM unnest('{${lost}}'::int[]) pid`);
-    const message = 'it has marked the server anew';
-    await until(
-      async () => {
-        const now = await marks();
-        return now.length === 1 && !now.some((pid) => lost.includes(pid));
-      },
-      { message },
-    );
+    await until(async () => {
+      const now = await marks();
+      return now.length === 1 && !now.some((pid) => lost.includes(pid));
+    });
     await expect(start()).rejects.toThrow('another process of Sluice uses it');
     await first.stop();
   });
@@ -245,12 +231,4 @@ describe("PostgreSQL's programs", () => {
 
 async function readServerPid(): Promise<number> {
   return Number((await readFile(inData('postmaster.pid'), 'utf8')).split('\n')[0]);
-}
-
-function listen(port: number): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => resolve(server));
-  });
 }

@@ -1,8 +1,13 @@
+import { beginFile } from '../support/s3-destination.ts';
 import { randomBytes } from 'node:crypto';
 import { lstat, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Destination, PutLease } from '../../src/rows/destinations/destination.ts';
+import type {
+  Destination,
+  ManifestTag,
+  PutLease,
+} from '../../src/rows/destinations/destination.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import {
   codeOf,
@@ -35,6 +40,10 @@ beforeEach(async () => {
 });
 
 const create = (key: string) => destination.createFile(options(key), recordingJournal().journal);
+const begin = (bytes: string | Uint8Array, key = 'x') =>
+  beginFile(destination, Buffer.from(bytes), key);
+const commit = (text: string, etag: ManifestTag = null, lease?: PutLease) =>
+  destination.commitManifest('m.json', Buffer.from(text), etag, lease && { lease });
 
 describe('a file destination stays below its root', () => {
   it.each(['../x', 'a/../../x', '/etc/x', 'a//b', './x', 'a\0b', ''])(
@@ -76,9 +85,7 @@ describe('a file destination stays below its root', () => {
     await mkdir(join(root, 'acme'));
     await symlink(join(outside, 'secret'), join(root, 'acme', 'x'));
     expect(await codeOf(destination.readFile('x'))).toBe('destination.invalid_config');
-    const writer = await create('x');
-    await writer.write(Buffer.from('new'));
-    await writer.complete();
+    await (await begin('new')).complete();
     expect(await readFile(join(outside, 'secret'), 'utf8')).toBe('secret');
     expect((await lstat(join(root, 'acme', 'x'))).isSymbolicLink()).toBe(false);
   });
@@ -96,8 +103,7 @@ describe('a file destination', () => {
   });
 
   it('writes nothing more after bytes went missing', async () => {
-    const writer = await create('x');
-    await writer.write(Buffer.from('first'));
+    const writer = await begin('first');
     const broken = writer.write({ length: 5 } as unknown as Uint8Array);
     expect(await codeOf(broken)).not.toBe('Error: nothing was thrown');
     expect(await codeOf(writer.write(Buffer.from('third')))).toBe(await codeOf(writer.complete()));
@@ -106,12 +112,9 @@ describe('a file destination', () => {
   });
 
   it('is not harmed by an attempt that goes on after another has written the file', async () => {
-    const { journal } = recordingJournal();
-    const sleeper = await destination.createFile(options('x'), journal);
-    await sleeper.write(randomBytes(1500));
+    const sleeper = await begin(randomBytes(1500));
     const bytes = randomBytes(3000);
-    const second = await destination.createFile(options('x'), journal);
-    await second.write(bytes);
+    const second = await begin(bytes);
     await sleeper.write(randomBytes(1500));
     await second.complete({ replaces: null });
     expect(await codeOf(sleeper.complete({ replaces: null }))).toBe('destination.conflict');
@@ -123,16 +126,10 @@ describe('a file destination', () => {
   });
 
   it('completes a file only if its key holds what is to be replaced', async () => {
-    const { journal } = recordingJournal();
-    const write = async (text: string) => {
-      const writer = await destination.createFile(options('x'), journal);
-      await writer.write(Buffer.from(text));
-      return writer;
-    };
-    const first = await (await write('first')).complete({ replaces: null });
-    const late = await write('late');
+    const first = await (await begin('first')).complete({ replaces: null });
+    const late = await begin('late');
     expect(await codeOf(late.complete({ replaces: null }))).toBe('destination.conflict');
-    const second = await (await write('second')).complete({ replaces: first.etag });
+    const second = await (await begin('second')).complete({ replaces: first.etag });
     expect(second.etag).not.toBe(first.etag);
     expect(await codeOf(late.complete({ replaces: first.etag }))).toBe('destination.conflict');
     expect(String(await readAll(destination, 'x'))).toBe('second');
@@ -140,40 +137,35 @@ describe('a file destination', () => {
   });
 
   it('breaks the lock of a manifest that a crash left behind', async () => {
-    const { etag } = await destination.commitManifest('m.json', Buffer.from('{}'), null);
+    const { etag } = await commit('{}');
     const lock = join(root, 'acme', '.sluice-m.json.lock');
     await writeFile(lock, '');
     await utimes(lock, 0, 0);
-    await destination.commitManifest('m.json', Buffer.from('{"a":1}'), etag);
+    await commit('{"a":1}', etag);
     expect(await readdir(join(root, 'acme'))).toEqual(['m.json']);
   });
 
   it('waits for a lock that is held, and then says conflict', async () => {
-    const { etag } = await destination.commitManifest('m.json', Buffer.from('{}'), null);
+    const { etag } = await commit('{}');
     await writeFile(join(root, 'acme', '.sluice-m.json.lock'), '');
-    const committed = destination.commitManifest('m.json', Buffer.from('{"a":1}'), etag);
-    expect(await codeOf(committed)).toBe('destination.conflict');
+    expect(await codeOf(commit('{"a":1}', etag))).toBe('destination.conflict');
     expect((await readdir(join(root, 'acme'))).sort()).toEqual(['.sluice-m.json.lock', 'm.json']);
   });
 
   it('gives a manifest no name once the lease is over', async () => {
-    const put = (text: string, etag: string | null, lease: PutLease) =>
-      destination.commitManifest('m.json', Buffer.from(text), etag, { lease });
     const extend = async () => {};
     const over = { holds: () => false, extend };
-    expect(await codeOf(put('late', null, over))).toBe('run.lease_lost');
-    const { etag } = await put('0', null, { holds: () => true, extend });
-    expect(await codeOf(put('late', etag, over))).toBe('run.lease_lost');
+    expect(await codeOf(commit('late', null, over))).toBe('run.lease_lost');
+    const { etag } = await commit('0', null, { holds: () => true, extend });
+    expect(await codeOf(commit('late', etag, over))).toBe('run.lease_lost');
     expect(String(await readAll(destination, 'm.json'))).toBe('0');
     expect(await readdir(join(root, 'acme'))).toEqual(['m.json']);
   });
 
   it('lets one of many writers replace a manifest', async () => {
-    const { etag } = await destination.commitManifest('m.json', Buffer.from('0'), null);
+    const { etag } = await commit('0');
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 8 }, (_, index) =>
-        destination.commitManifest('m.json', Buffer.from(`run ${index}`), etag),
-      ),
+      Array.from({ length: 8 }, (_, index) => commit(`run ${index}`, etag)),
     );
     expect(outcomes.filter((outcome) => outcome.status === 'fulfilled')).toHaveLength(1);
     const winner = outcomes.findIndex((outcome) => outcome.status === 'fulfilled');
@@ -182,11 +174,7 @@ describe('a file destination', () => {
 });
 
 describe('folders that are named after values', () => {
-  const write = async (key: string) => {
-    const writer = await create(key);
-    await writer.write(Buffer.from('a row\n'));
-    await writer.complete();
-  };
+  const write = async (key: string) => (await begin('a row\n', key)).complete();
 
   it('go with their last file, and no other folder does', async () => {
     await write('events/person=42/day=1/a.jsonl');

@@ -1,8 +1,8 @@
+import { folderOfTest } from '../support/own-folder.ts';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { appendFileSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, cpSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const script = path.join(root, 'scripts/generate-docs.mjs');
@@ -17,8 +17,7 @@ test('the generated documentation is up to date', () => {
 });
 
 test('outdated files are named, and written anew', () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-docs-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = folderOfTest();
   for (const name of generated) cpSync(path.join(root, name), path.join(folder, name));
   rmSync(path.join(folder, 'docs/errors.md'));
   appendFileSync(path.join(folder, '.env.example'), 'LOG_LEVEL=debug\n');

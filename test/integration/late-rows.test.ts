@@ -1,3 +1,4 @@
+import type { Model } from '../../src/foundation/domain/model.ts';
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import type { EarlierExport, Source, SourceRequest } from '../../src/rows/sources/source.ts';
@@ -40,19 +41,24 @@ async function see(source: Source, request: SourceRequest): Promise<EarlierExpor
   return { snapshot: opened.snapshot, digest, count };
 }
 
+const sourceOf = (model: Model, more = {}) =>
+  createPostgresSource({
+    ...{ connectionString: database.url, plan: planModels([model]), ...more },
+  });
+/** Whether rows came since an export, which another export of the same request looks for. */
+const isLate = (source: Source, request: SourceRequest, earlier: EarlierExport) =>
+  mayHaveLateRows(source, request, earlier, null, signal);
+
 const settlingSource = (settleTimeoutMs: number) =>
   createPostgresSource({ connectionString: database.url, settleTimeoutMs, settlePollMs: 20 });
 
 it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came', async (name) => {
   await database.sql`truncate parts`;
   await database.sql`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`;
-  const source = createPostgresSource({
-    connectionString: database.url,
-    plan: planModels([plainModel(name)]),
-  });
+  const source = sourceOf(plainModel(name));
   const request = hourRequest({ model: name });
   const earlier = await see(source, request);
-  const late = () => mayHaveLateRows(source, request, earlier, null, signal);
+  const late = () => isLate(source, request, earlier);
   expect(await late()).toBe(false);
   await database.sql`insert into parts values (2, 2, '2024-03-01T00:31:00Z')`;
   expect(await late(), 'another project').toBe(false);
@@ -61,20 +67,16 @@ it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came
   const then = await see(source, request);
   await database.sql`delete from parts where id = 1`;
   await database.sql`insert into parts values (4, 1, '2024-03-01T00:32:00Z')`;
-  expect(await mayHaveLateRows(source, request, then, null, signal), 'one for one').toBe(true);
+  expect(await isLate(source, request, then), 'one for one').toBe(true);
   await database.sql`insert into parts select * from parts`;
   // Beside an open transaction of another test the snapshot would count these rows as late.
   await untilWritersEnded(database.pool);
   const twice = await see(source, request);
   expect(twice.count).toBe(6 - 2);
-  expect(await mayHaveLateRows(source, request, twice, null, signal), 'keys that repeat').toBe(
-    false,
-  );
+  expect(await isLate(source, request, twice), 'keys that repeat').toBe(false);
   await database.sql`delete from parts where id = 4`;
   // The rows of a view do not show their writer: late ones may have come.
-  expect(await mayHaveLateRows(source, request, twice, null, signal), 'fewer').toBe(
-    name === 'shown',
-  );
+  expect(await isLate(source, request, twice), 'fewer').toBe(name === 'shown');
 });
 
 it('rows of an attached partition are found though their writer is older than the snapshot', async () => {
@@ -82,15 +84,12 @@ it('rows of an attached partition are found though their writer is older than th
     create table spread (id int, team int, at timestamptz) partition by range (at);
     create table spread_old (id int, team int, at timestamptz);
     insert into spread_old values (1, 1, '2024-03-01T00:30:00Z')`;
-  const source = createPostgresSource({
-    connectionString: database.url,
-    plan: planModels([plainModel('spread')]),
-  });
+  const source = sourceOf(plainModel('spread'));
   const request = hourRequest({ model: 'spread' });
   const earlier = await see(source, request);
   await database.sql`
     alter table spread attach partition spread_old for values from ('2024-01-01') to ('2025-01-01')`;
-  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
+  expect(await isLate(source, request, earlier)).toBe(true);
 });
 
 it('a label of an enum that is renamed makes no row late', async () => {
@@ -100,17 +99,14 @@ it('a label of an enum that is renamed makes no row late', async () => {
     insert into labelled values ('new', 1, '2024-03-01T00:30:00Z'), ('old', 1, '2024-03-01T00:30:00Z')`;
   const model = plainModel('labelled');
   const columns = model.columns.map((column) => ({ ...column, sourceType: 'kind' }));
-  const source = createPostgresSource({
-    connectionString: database.url,
-    plan: planModels([{ ...model, columns }]),
-  });
+  const source = sourceOf({ ...model, columns });
   const request = hourRequest({ model: 'labelled' });
   await untilWritersEnded(database.pool);
   const earlier = await see(source, request);
   await database.sql`alter type kind rename value 'new' to 'open'`;
-  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(false);
+  expect(await isLate(source, request, earlier)).toBe(false);
   await database.sql`insert into labelled values ('old', 1, '2024-03-01T00:31:00Z')`;
-  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
+  expect(await isLate(source, request, earlier)).toBe(true);
 });
 
 it('keys that the query does not select are read all the same, and no encoder sees them', async () => {
@@ -119,11 +115,7 @@ it('keys that the query does not select are read all the same, and no encoder se
     insert into pairs select n, n / 3.0, 'note ' || n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 700) n`;
   const types = { id: 'integer', note: 'text' };
   const model = plainModel('pairs', types, { keyColumns: ['part', 'id'] });
-  const source = createPostgresSource({
-    connectionString: database.url,
-    plan: planModels([model]),
-    blockBytes: 4_096,
-  });
+  const source = sourceOf(model, { blockBytes: 4_096 });
   const whole = hourRequest({ model: 'pairs' });
   const read = async (dslQuery: string | null) => {
     const request = { ...whole, dslQuery };
@@ -132,7 +124,7 @@ it('keys that the query does not select are read all the same, and no encoder se
     await opened.close();
     const set = opened.keySet() ?? { digest: null, count: -1 };
     const earlier = { snapshot: opened.snapshot, ...set };
-    expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(false);
+    expect(await isLate(source, request, earlier)).toBe(false);
     return { columns: opened.columns.map(({ name }) => name), blocks, set };
   };
   const all = await read(null);
@@ -166,7 +158,7 @@ it('finds a late row of each kind among known ones, once its transaction has end
   expect(pending.filter(isVirtual)).toHaveLength(2);
   const earlier = await see(source, request);
   expect(earlier.count).toBe(1);
-  const hasLateRows = () => mayHaveLateRows(source, request, earlier, null, signal);
+  const hasLateRows = () => isLate(source, request, earlier);
   expect(await source.recheck(interval, pending, signal)).toMatchObject({ settled: false });
   expect(await hasLateRows()).toBe(false);
 
@@ -181,7 +173,7 @@ it('finds a late row of each kind among known ones, once its transaction has end
   expect(await hasLateRows()).toBe(true);
   const again = await see(source, request);
   expect(again.count).toBe(3);
-  expect(await mayHaveLateRows(source, request, again, null, signal)).toBe(false);
+  expect(await isLate(source, request, again)).toBe(false);
 });
 
 it('takes rows that were removed since for no late ones', async () => {
@@ -195,10 +187,9 @@ it('takes rows that were removed since for no late ones', async () => {
   await untilWritersEnded(database.pool);
   const earlier = await see(source, request);
   await session.query(`DELETE FROM events WHERE event = 'a'`);
-  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(false);
+  expect(await isLate(source, request, earlier)).toBe(false);
   await insertEvent(session, 'late');
-  await session.query(`UPDATE events SET inserted_at = $1 WHERE event = 'late'`, [
-    new Date(end - 1_000),
-  ]);
-  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
+  const at = new Date(end - 1_000);
+  await session.query(`UPDATE events SET inserted_at = $1 WHERE event = 'late'`, [at]);
+  expect(await isLate(source, request, earlier)).toBe(true);
 });

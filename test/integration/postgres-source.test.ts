@@ -69,16 +69,17 @@ async function expectedUuids(where: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Ends what the source left on the server: its sessions are gone once this resolves. */
+/** For what each session with a name waits on the server. */
+async function waitsOf(name: string) {
+  const { rows } = await database.sql<{ wait_event: string | null }>`
+    SELECT wait_event FROM pg_stat_activity WHERE application_name = ${name}`;
+  return rows.map(({ wait_event }) => wait_event);
+}
+/** Resolves once no session that the source left is on the server. */
 const noSession = (name: string) =>
-  until(
-    async () => {
-      const { rows } = await database.sql`
-        SELECT FROM pg_stat_activity WHERE application_name = ${name}`;
-      return rows.length === 0;
-    },
-    { message: `the sessions of ${name} to end` },
-  );
+  until(async () => (await waitsOf(name)).length === 0, {
+    message: `the sessions of ${name} to end`,
+  });
 
 describe('rows of an interval', () => {
   it('holds its start and not its end, in the order of arrival, of one team only', async () => {
@@ -92,8 +93,7 @@ describe('rows of an interval', () => {
   });
 
   it('reads slices that tile the interval', async () => {
-    const source = sourceOf({ sliceMs: 7 * 60_000 });
-    const snapshot = await source.open(hour, never);
+    const snapshot = await sourceOf({ sliceMs: 7 * 60_000 }).open(hour, never);
     const { slices } = snapshot;
     expect(slices[0]?.start).toBe(hour.interval.start);
     expect(slices.at(-1)?.end).toBe(hour.interval.end);
@@ -187,11 +187,7 @@ it('a slow consumer stops the server: it waits for the client, and memory stays 
   const rows = snapshot.read(wide.interval, never)[Symbol.asyncIterator]();
   const first = await rows.next();
   const before = process.memoryUsage().arrayBuffers;
-  await until(async () => {
-    const { rows: found } = await database.sql<{ wait_event: string | null }>`
-        SELECT wait_event FROM pg_stat_activity WHERE application_name = ${applicationName}`;
-    return found[0]?.wait_event === 'ClientWrite';
-  });
+  await until(async () => (await waitsOf(applicationName))[0] === 'ClientWrite');
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(4_000_000);
   let count: number = first.value?.rowCount ?? 0;
   for (let next = await rows.next(); !next.done; next = await rows.next()) {
@@ -203,10 +199,7 @@ it('a slow consumer stops the server: it waits for the client, and memory stays 
 
 /** A plan of one column that counts one row and then runs `sql`. */
 function planOf(column: Column, sql: string): RequestPlan {
-  const counts = {
-    countSql: () => 'SELECT 1',
-    countLateSql: () => 'SELECT 0',
-  };
+  const counts = { countSql: () => 'SELECT 1', countLateSql: () => 'SELECT 0' };
   return {
     model: eventsModel,
     sequence: null,
@@ -248,11 +241,7 @@ describe('an abort', () => {
     const source = sourceOf({ applicationName, plan: sleeping });
     const snapshot = await source.open(hour, controller.signal);
     const next = snapshot.read(hour.interval, controller.signal)[Symbol.asyncIterator]().next();
-    await until(async () => {
-      const { rows } = await database.sql`
-        SELECT FROM pg_stat_activity WHERE application_name = ${applicationName} AND wait_event = 'PgSleep'`;
-      return rows.length === 1;
-    });
+    await until(async () => (await waitsOf(applicationName)).includes('PgSleep'));
     controller.abort(new Error('the run was cancelled'));
     await expect(next).rejects.toThrow('the run was cancelled');
     await noSession(applicationName);
@@ -278,11 +267,7 @@ describe('an abort', () => {
       return { ...sleeping(request), countSql: () => 'SELECT pg_sleep(600)' };
     };
     const opening = sourceOf({ applicationName, plan }).open(hour, controller.signal);
-    await until(async () => {
-      const { rows } = await database.sql`
-        SELECT FROM pg_stat_activity WHERE application_name = ${applicationName} AND wait_event = 'PgSleep'`;
-      return rows.length === 1;
-    });
+    await until(async () => (await waitsOf(applicationName)).includes('PgSleep'));
     controller.abort(new Error('the worker stops'));
     await expect(opening).rejects.toThrow('the worker stops');
     await noSession(applicationName);

@@ -1,3 +1,4 @@
+import { timeOf } from '../support/source-sessions.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
@@ -42,11 +43,11 @@ const sourceOf = (changes: Parameters<typeof createPostgresSource>[0] | object =
   });
 const insert = () =>
   writer.query('insert into events (uuid, team_id) values (gen_random_uuid(), 1)');
-const sourceNow = async () => {
-  const { rows } = await writer.query<{ ms: number }>(
-    'select ceil(extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
-  );
-  return rows[0]?.ms ?? 0;
+const sourceNow = () => timeOf(writer);
+/** The hour that ends now. */
+const hourToNow = async () => {
+  const end = await sourceNow();
+  return { start: end - 3_600_000, end };
 };
 
 it('a walsender counts with its message, which may have several transactions, unless it streams', async () => {
@@ -79,13 +80,10 @@ it('a standby is settled once it shows what its primary had written when the las
   await replication.pauseReplay();
   await writer.query('begin');
   await insert();
-  const end = await sourceNow();
-  const interval = { start: end - 3_600_000, end };
+  const interval = await hourToNow();
   const source = sourceOf();
   let isDone = false;
-  const settled = source.settle(interval, never).finally(() => {
-    isDone = true;
-  });
+  const settled = source.settle(interval, never).finally(() => (isDone = true));
   await untilLooked();
   await writer.query('commit');
   await untilLooked();
@@ -104,8 +102,7 @@ it('a standby is settled once it shows what its primary had written when the las
 it('a standby that stays behind is named with the position, and settles once it has passed it', async () => {
   await replication.pauseReplay();
   await insert();
-  const end = await sourceNow();
-  const interval = { start: end - 3_600_000, end };
+  const interval = await hourToNow();
   const source = sourceOf({ settleTimeoutMs: 500 });
   const { reason, pending } = await source.settle(interval, never);
   expect([reason, pending]).toEqual([
@@ -123,8 +120,7 @@ it('a standby that stays behind is named with the position, and settles once it 
 });
 
 it('a standby without its primary is refused, or allowed and never settled', async () => {
-  const end = await sourceNow();
-  const interval = { start: end - 3_600_000, end };
+  const interval = await hourToNow();
   const refused = sourceOf({ primaryUrl: null });
   await expect(refused.settle(interval, never)).rejects.toMatchObject({ code: 'source.standby' });
   const allowed = sourceOf({ primaryUrl: null, allowUnsettledStandby: true });
@@ -136,8 +132,7 @@ it('a standby without its primary is refused, or allowed and never settled', asy
 });
 
 it('a settle_url that is no primary, or of another cluster, is refused', async () => {
-  const end = await sourceNow();
-  const interval = { start: end - 3_600_000, end };
+  const interval = await hourToNow();
   const itself = sourceOf({ primaryUrl: replication.standbyUrl });
   await expect(itself.settle(interval, never)).rejects.toMatchObject({
     code: 'source.standby',
@@ -170,9 +165,7 @@ async function behindOneAddress(options: object = {}) {
   const url = new URL(replication.primary.adminUrl);
   url.host = `${proxy.host}:${proxy.port}`;
   const source = sourceOf({ connectionString: url.href, primaryUrl: null, ...options });
-  const lead = (to: keyof typeof ports) => {
-    target.port = ports[to];
-  };
+  const lead = (to: keyof typeof ports) => (target.port = ports[to]);
   return { source, proxy, lead, url: url.href };
 }
 
@@ -253,8 +246,7 @@ it('a wait does not go on at another server, which does not show its transaction
   });
   await writer.query('begin');
   await insert();
-  const end = await sourceNow();
-  const settling = source.settle({ start: end - 3_600_000, end }, never);
+  const settling = source.settle(await hourToNow(), never);
   const outcome = settling.then(
     ({ settled }) => `settled: ${settled}`,
     ({ code }) => code,

@@ -10,8 +10,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { toSluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
-import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
-import { serve } from '../support/s3-destination.ts';
+import { contextWith, owner } from '../conformance/destination-suite.ts';
+import { serve, upload } from '../support/s3-destination.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
 import { tlsFiles } from '../support/tls-certificates.ts';
 import { inTest, listenInTest } from '../support/use-stage.ts';
@@ -114,10 +114,7 @@ const saysNothing = /says nothing|another XML/;
 /** What a run sends. */
 const calls: Readonly<Record<string, (destination: Destination) => Promise<unknown>>> = {
   'a small file': async (destination) => {
-    const { journal } = recordingJournal();
-    const writer = await destination.createFile(options('a'), journal);
-    await writer.write(Buffer.alloc(1_000));
-    await writer.complete();
+    await upload({ destination }, Buffer.alloc(1_000));
   },
   'a manifest': (destination) => destination.commitManifest('m.json', Buffer.from('{}'), null),
   'a read': (destination) => destination.readFile('m.json'),
@@ -128,8 +125,14 @@ const calls: Readonly<Record<string, (destination: Destination) => Promise<unkno
   },
 };
 
-const failed = async (work: Promise<unknown>) =>
-  toSluiceError(await work.then(() => new Error('it succeeded')).catch((error: unknown) => error));
+/** What a call fails with. */
+const failed = async (destination: Destination, call: string) =>
+  toSluiceError(
+    await calls[call]?.(destination).then(
+      () => new Error('it succeeded'),
+      (error: unknown) => error,
+    ),
+  );
 
 describe.each(Object.entries(strangers))('%s', (name, [answer, says]) => {
   const failing = Object.keys(calls).filter(
@@ -137,7 +140,7 @@ describe.each(Object.entries(strangers))('%s', (name, [answer, says]) => {
   );
   it.each(failing)('is recognised by %s, and final', async (call) => {
     const destination = await openAnswering(answer);
-    const error = await failed(calls[call]?.(destination) ?? Promise.resolve());
+    const error = await failed(destination, call);
     expect(error).toMatchObject({ code: 'destination.not_a_store', spec: { retryable: false } });
     // A read does not look into the body of a success.
     const isUnread = /^a (?:read|look)/.test(call) && error.detail?.startsWith('HTTP 200');
@@ -153,8 +156,9 @@ it.each([
   [429, 'destination.throttled'],
 ])('a page of %i is transient', async (status, code) => {
   const destination = await openAnswering(page(status, html));
-  for (const call of Object.values(calls))
-    expect((await failed(call(destination))).code).toBe(code);
+  for (const call of Object.keys(calls)) {
+    expect((await failed(destination, call)).code).toBe(code);
+  }
 });
 
 it('one page among many answers costs nothing', async () => {
@@ -167,14 +171,7 @@ it('one page among many answers costs nothing', async () => {
 
 const tls = { key: tlsFiles.serverKey, cert: tlsFiles.serverCertificate };
 
-it('a port that speaks TLS is recognised, though it says nothing to a plain request', async () => {
-  const port = await listenInTest(createHttps(tls, (_, response) => response.end()));
-  const error = await failed(
-    calls['a read']?.(openAt(`http://127.0.0.1:${port}`)) ?? Promise.resolve(),
-  );
-  expect(error).toMatchObject({ code: 'destination.not_a_store' });
-  expect(error.detail).toMatch(/the port speaks TLS\. Set endpoint_url to .* https:\/\//);
-});
+const openTls = () => listenInTest(createHttps(tls, (_, response) => response.end()));
 
 /** A port whose first bytes are these, whatever it is asked; of TLS, another one answers. */
 async function openSpeaking(bytes: string | Buffer, tlsPort: number | null): Promise<Destination> {
@@ -199,35 +196,51 @@ it.each([
 ])('a port that speaks %s is recognised', async (_, bytes) => {
   for (const call of ['a small file', 'a list']) {
     const destination = await openSpeaking(bytes, null);
-    const error = await failed(calls[call]?.(destination) ?? Promise.resolve());
+    const error = await failed(destination, call);
     expect(error).toMatchObject({ code: 'destination.not_a_store', spec: { retryable: false } });
     expect(error.detail).toMatch(/does not speak HTTP\. Set endpoint_url/);
   }
 });
 
-it('a port that answers a plain request with an alert of TLS is recognised', async () => {
-  const port = await listenInTest(createHttps(tls, (_, response) => response.end()));
-  const destination = await openSpeaking(Buffer.from([21, 3, 3, 0, 2, 2, 70]), port);
-  const error = await failed(calls['a manifest']?.(destination) ?? Promise.resolve());
-  expect(error).toMatchObject({ code: 'destination.not_a_store' });
-  expect(error.detail).toMatch(/the port speaks TLS\. Set endpoint_url to .* https:\/\//);
-});
+const speaksTls = /the port speaks TLS\. Set endpoint_url to .* https:\/\//;
+const alert = Buffer.from([21, 3, 3, 0, 2, 2, 70]);
 
-it('a port that does not speak TLS is recognised', async () => {
-  const port = await listenInTest(createHttp((_, response) => response.end()));
-  const error = await failed(
-    calls['a read']?.(openAt(`https://127.0.0.1:${port}`)) ?? Promise.resolve(),
-  );
-  expect(error).toMatchObject({ code: 'destination.not_a_store' });
-  expect(error.detail).toMatch(/The port does not speak TLS\. .*http:\/\//);
-});
-
-it('a connection that is reset for another reason is transient', async () => {
-  const port = await listenInTest(createHttp((request) => request.socket.destroy()));
-  const error = await failed(
-    calls['a read']?.(openAt(`http://127.0.0.1:${port}`)) ?? Promise.resolve(),
-  );
-  expect(error.code).toBe('destination.unavailable');
+it.each<[string, () => Promise<Destination>, string, string, RegExp]>([
+  [
+    'that speaks TLS is recognised, though it says nothing to a plain request',
+    async () => openAt(`http://127.0.0.1:${await openTls()}`),
+    'a read',
+    'not_a_store',
+    speaksTls,
+  ],
+  [
+    'that answers a plain request with an alert of TLS is recognised',
+    async () => openSpeaking(alert, await openTls()),
+    'a manifest',
+    'not_a_store',
+    speaksTls,
+  ],
+  [
+    'that does not speak TLS is recognised',
+    async () => openAt(`https://127.0.0.1:${await serve((_, response) => response.end())}`),
+    'a read',
+    'not_a_store',
+    /The port does not speak TLS\. .*http:\/\//,
+  ],
+  [
+    'whose connections are reset for another reason is transient',
+    async () =>
+      openAt(
+        `http://127.0.0.1:${await listenInTest(createHttp((request) => request.socket.destroy()))}`,
+      ),
+    'a read',
+    'unavailable',
+    /./,
+  ],
+])('a port %s', async (_, open, call, code, detail) => {
+  const error = await failed(await open(), call);
+  expect(error.code).toBe(`destination.${code}`);
+  expect(error.detail).toMatch(detail);
 });
 
 describe('the test of a destination', () => {

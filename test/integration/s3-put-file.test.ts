@@ -4,7 +4,6 @@ import {
   allTraits,
   type Destination,
   type DestinationContext,
-  type StoreTraits,
 } from '../../src/rows/destinations/destination.ts';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
@@ -27,18 +26,11 @@ const file = { ...options('a.jsonl'), owner: 'export 1', isNewKey: true };
 /** A destination at a store that was probed. */
 async function open(
   server: Partial<S3ServerOptions> = {},
-  {
-    traits = allTraits,
-    context = {},
-    config = {},
-  }: {
-    readonly traits?: StoreTraits | null;
-    readonly context?: Partial<DestinationContext>;
-    readonly config?: Readonly<Record<string, unknown>>;
-  } = {},
+  context: Partial<DestinationContext> = {},
+  config: Readonly<Record<string, unknown>> = {},
 ): Promise<Destination> {
   store = await openStore(server, context, config);
-  return store.open(traits);
+  return store.open(allTraits);
 }
 
 async function begin(destination: Destination, bytes: Uint8Array = small, given = file) {
@@ -53,7 +45,7 @@ const onPut = (effect: FaultEffect, times = 1) => store.fault('PutObject', effec
 
 describe('a file smaller than a part, at a key of its own', () => {
   it('is sent in one request once it is complete, as an upload would be', async () => {
-    const destination = await open({}, { config: { encryption: 'AES256' } });
+    const destination = await open({}, {}, { encryption: 'AES256' });
     const { writer, heard } = await begin(destination);
     await writer.flush();
     expect(operations()).toEqual([]);
@@ -119,7 +111,8 @@ describe('a file smaller than a part, at a key of its own', () => {
     ['does not keep If-None-Match', { ...allTraits, ifNoneMatch: false }, {}],
     ['gets a file that is replaced in place', allTraits, { isNewKey: false }],
   ])('has an upload if the store %s', async (_, traits, given) => {
-    const destination = await open({}, { traits });
+    await open();
+    const destination = store.open(traits);
     const { writer } = await begin(destination, small, { ...file, ...given });
     await writer.complete({ replaces: null });
     expect(operations()).toContain('CompleteMultipartUpload');
@@ -147,7 +140,7 @@ describe('the put of a small file', () => {
       { status: 400, code: 'InvalidRequest', message: 'The checksum is not supported' },
     ],
   ])('is sent again if it %s', async (_, effect) => {
-    const destination = await open({}, { context: { stallTimeoutMs: 400 } });
+    const destination = await open({}, { stallTimeoutMs: 400 });
     const { writer } = await begin(destination);
     const fault = onPut(effect);
     await writer.complete({ replaces: null });
@@ -188,7 +181,7 @@ describe('the put of a small file', () => {
 
   it('is looked for if the tag is no digest, as with KMS', async () => {
     const kms = { encryption: 'aws:kms', kms_key_id: 'arn:aws:kms:us-east-1:1:key/k' };
-    const { writer } = await begin(await open({}, { config: kms }));
+    const { writer } = await begin(await open({}, {}, kms));
     await writer.complete({ replaces: null });
     expect(operations()).toEqual(['PutObject', 'HeadObject']);
   });
@@ -224,11 +217,9 @@ describe('a store that no longer keeps If-None-Match', () => {
   it('is not asked for ever if it refuses only files', async () => {
     const destination = await open();
     const { writer } = await begin(destination);
-    store.server.faults.add({
-      match: { operation: 'PutObject', key: /^a\.jsonl$/ },
-      times: 2,
-      effect: { status: 412, code: 'PreconditionFailed' },
-    });
+    const match = { operation: 'PutObject', key: /^a\.jsonl$/ } as const;
+    const effect = { status: 412, code: 'PreconditionFailed' };
+    store.server.faults.add({ match, times: 2, effect });
     expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.conflict');
     expect(destination.traits).toMatchObject({ ifNoneMatch: false });
   });

@@ -15,7 +15,16 @@ import {
   readAll,
   recordingJournal,
 } from '../conformance/destination-suite.ts';
-import { type OpenedStore, openStore, partBytes, serve, start } from '../support/s3-destination.ts';
+import {
+  denied,
+  type OpenedStore,
+  openStore,
+  partBytes,
+  serve,
+  start,
+  twoParts,
+  upload,
+} from '../support/s3-destination.ts';
 import type { Fault, ForeignAnswer } from '../support/s3-server/faults.ts';
 import type { OperationName } from '../support/s3-server/operations.ts';
 import type { S3Quirks } from '../support/s3-server/quirks.ts';
@@ -27,13 +36,8 @@ const { journal } = recordingJournal();
 const soon = () => AbortSignal.timeout(30_000);
 const forever = { probability: 1 } as const;
 
-async function write(destination: Destination, key: string, bytes: Uint8Array): Promise<void> {
-  const writer = await destination.createFile(options(key), journal);
-  await writer.write(bytes);
-  await writer.complete();
-}
-
-const twoParts = randomBytes(Math.round(1.4 * partBytes));
+const write = (destination: Destination, key: string, bytes: Uint8Array) =>
+  upload({ destination }, bytes, key);
 
 /** A call of the destination for each operation of the store. */
 const calls: Readonly<Partial<Record<OperationName, (at: Destination) => Promise<unknown>>>> = {
@@ -50,90 +54,72 @@ const calls: Readonly<Partial<Record<OperationName, (at: Destination) => Promise
   },
 };
 
+type Refusal = Omit<Extract<Fault['effect'], { status: number }>, never>;
+
+const no = (status: number, code: string, more: Partial<Refusal> = {}): Refusal => ({
+  ...{ status, code },
+  ...more,
+});
+const location = 'https://acme.s3.eu-west-1.example.com/';
+const elsewhere = { headers: { location, 'x-amz-bucket-region': 'eu-west-1' } };
+const malformed = (more: Partial<Refusal>) => no(400, 'AuthorizationHeaderMalformed', more);
+const inWords = 'Please use virtual hosted style to access.';
+
 /** What a store answers, and what the owner of the export reads. */
-const answers: readonly (readonly [
-  string,
-  Omit<Extract<Fault['effect'], { status: number }>, never>,
-  string,
-  RegExp,
-])[] = [
+const answers: readonly (readonly [string, Refusal, string, RegExp])[] = [
   [
     'a redirect with a region',
-    {
-      status: 301,
-      code: 'PermanentRedirect',
-      headers: {
-        location: 'https://acme.s3.eu-west-1.example.com/',
-        'x-amz-bucket-region': 'eu-west-1',
-      },
-    },
+    no(301, 'PermanentRedirect', elsewhere),
     'wrong_region',
     /in eu-west-1, at https:\/\/acme\.s3\.eu-west-1\.example\.com\/\. Set region/,
   ],
   [
     'a redirect with an address',
-    {
-      status: 307,
-      code: 'TemporaryRedirect',
-      details: { Endpoint: 'acme.s3.eu-west-1.example.com' },
-    },
+    no(307, 'TemporaryRedirect', { details: { Endpoint: 'acme.s3.eu-west-1.example.com' } }),
     'wrong_region',
     /redirects to acme\.s3\.eu-west-1.*endpoint_url/,
   ],
   [
     'a redirect that names nothing',
-    { status: 301, code: 'PermanentRedirect' },
+    no(301, 'PermanentRedirect'),
     'wrong_region',
     /Set region and endpoint_url/,
   ],
   [
     'another region',
-    { status: 400, code: 'AuthorizationHeaderMalformed', details: { Region: 'eu-west-1' } },
+    malformed({ details: { Region: 'eu-west-1' } }),
     'wrong_region',
     /in eu-west-1\. Set region/,
   ],
   [
     'another region in words',
-    { status: 400, code: 'AuthorizationHeaderMalformed', message: 'The region is wrong.' },
+    malformed({ message: 'The region is wrong.' }),
     'wrong_region',
     /Set region to/,
   ],
   [
     'another region in the words of others',
-    {
-      status: 400,
-      code: 'AuthorizationHeaderMalformed',
-      message: 'The credential scope is not valid.',
-    },
+    malformed({ message: 'The credential scope is not valid.' }),
     'wrong_region',
     /Set region to/,
   ],
-  [
-    'a malformed key',
-    { status: 400, code: 'AuthorizationHeaderMalformed' },
-    'invalid_credentials',
-    /aws_access_key_id/,
-  ],
+  ['a malformed key', malformed({}), 'invalid_credentials', /aws_access_key_id/],
   [
     'path style at OSS',
-    {
-      status: 403,
-      code: 'SecondLevelDomainForbidden',
-      message: 'Please use virtual hosted style to access.',
-    },
+    no(403, 'SecondLevelDomainForbidden', { message: inWords }),
     'invalid_config',
     /use_virtual_style_addressing/,
   ],
   [
     'path style at COS',
-    { status: 403, code: 'PathStyleDomainForbidden' },
+    no(403, 'PathStyleDomainForbidden'),
     'invalid_config',
     /use_virtual_style_addressing/,
   ],
-  ['a full bucket', { status: 403, code: 'QuotaExceeded' }, 'access_denied', /quota/],
+  ['a full bucket', no(403, 'QuotaExceeded'), 'access_denied', /quota/],
   [
     'a long text',
-    { status: 400, code: 'Odd', message: '\u6587'.repeat(1_024) },
+    no(400, 'Odd', { message: '\u6587'.repeat(1_024) }),
     'invalid_config',
     /Odd, HTTP 400: \u6587+/,
   ],
@@ -143,7 +129,7 @@ describe('a refusal', () => {
   it.each(Object.entries(calls))('of %s names its permission', async (operation, call) => {
     store = await openStore();
     const match = { operation: operation as OperationName };
-    store.server.faults.add({ match, ...forever, effect: { status: 403, code: 'AccessDenied' } });
+    store.server.faults.add({ match, ...forever, effect: denied });
     const error = await errorOf(call(store.destination));
     expect(error.code).toBe('destination.access_denied');
     expect(error.detail).toContain(permissions[operation]?.[0]);
@@ -155,8 +141,7 @@ describe('a refusal', () => {
   it('names the action that the store names', async () => {
     store = await openStore({}, {}, { object_tags: ['team=data'] });
     const message = 'User u is not authorized to perform: s3:PutObjectTagging on resource r';
-    const effect = { status: 403, code: 'AccessDenied', message };
-    store.fault('PutObject', effect, forever);
+    store.fault('PutObject', { ...denied, message }, forever);
     const { detail } = await errorOf(calls.PutObject?.(store.destination) ?? Promise.resolve());
     expect(detail).toContain('s3:PutObjectTagging was refused');
   });
@@ -260,30 +245,20 @@ describe('an odd answer to a trial', () => {
 
   it('fails the probe if the plain request is refused too', async () => {
     store = await openStore();
-    const effect = { status: 403, code: 'AccessDenied' };
-    store.fault('PutObject', effect, forever);
+    store.fault('PutObject', denied, forever);
     expect(await codeOf(store.destination.probe(soon()))).toBe('destination.access_denied');
   });
 });
 
 it('a marker of the probe is below the prefix if the credentials allow that alone', async () => {
   store = await openStore({}, {}, { prefix: 'team/events/{year}' });
-  const effect = { status: 403, code: 'AccessDenied' };
+  const effect = denied;
   store.server.faults.add({ match: { key: /^team\/\.sluice-test-/ }, ...forever, effect });
   expect(await store.destination.probe(soon(), journal)).toEqual(allTraits);
   expect(store.server.objects('exports')).toEqual([]);
 });
 
 describe('an address that contains the bucket already', () => {
-  const named = async (quirks: S3Quirks, endpoint_url: (port: number) => string) => {
-    const started = await start({ server: { quirks } });
-    return start({
-      config: { endpoint_url: endpoint_url(started.server.port) },
-      context: localNames,
-    });
-  };
-  const localNames = {};
-
   it('is found by the test and by the first run, if its host does not show it', async () => {
     // A host of its own for the bucket: every path is a key.
     const port = await serve((request, response) => {
@@ -291,7 +266,7 @@ describe('an address that contains the bucket already', () => {
       response.writeHead(isRead ? 404 : 200, { etag: '"1"', 'content-type': 'application/xml' });
       response.end(isRead ? '<Error><Code>NoSuchKey</Code></Error>' : '');
     });
-    const { destination } = await named({}, () => `http://127.0.0.1:${port}`);
+    const { destination } = await start({ config: { endpoint_url: `http://127.0.0.1:${port}` } });
     const error = await errorOf(destination.probe(soon()));
     expect(error.code).toBe('destination.invalid_config');
     expect(error.detail).toContain('endpoint_url');
@@ -374,13 +349,8 @@ describe('what a company requires', () => {
   });
 
   it('gives files a class, and no manifest', async () => {
-    store = await openStore(
-      { quirks: { requires: { 'x-amz-storage-class': 'GLACIER_IR' } } },
-      {},
-      {
-        storage_class: 'GLACIER_IR',
-      },
-    );
+    const requires = { 'x-amz-storage-class': 'GLACIER_IR' };
+    store = await openStore({ quirks: { requires } }, {}, { storage_class: 'GLACIER_IR' });
     await write(store.open(allTraits), 'a', twoParts);
     const put = store.destination.commitManifest('m.json', Buffer.from('{}'), null);
     expect(await codeOf(put)).toBe('destination.access_denied');

@@ -6,14 +6,15 @@ import { SharedProbes } from '../../src/rows/destinations/shared-probes.ts';
 import {
   codeOf,
   contextWith,
-  options,
   readAll,
   recordingJournal,
   uploadOf,
 } from '../conformance/destination-suite.ts';
 import {
+  beginFile,
   bucket,
   credentials,
+  denied,
   type OpenedStore,
   openStore,
   partBytes,
@@ -77,12 +78,11 @@ it('who knows the key but not the secret learns nothing from it', async () => {
 });
 
 describe('the marker of a probe during a commit', () => {
-  const begin = async (faults: number) => {
+  const commit = async (faults: number) => {
     const destination = store.open(allTraits);
     const { etag } = await destination.commitManifest('a_manifest.json', Buffer.from('1'), null);
     store.server.setQuirks({ quotedIfMatch: 'refuse' });
-    const refused = { status: 403, code: 'AccessDenied' };
-    store.fault('DeleteObject', refused, { times: faults });
+    store.fault('DeleteObject', denied, { times: faults });
     const markersNow = () =>
       store.server
         .objects(bucket)
@@ -103,11 +103,11 @@ describe('the marker of a probe during a commit', () => {
   };
 
   it('names its run, and is removed', async () => {
-    expect(await begin(0)).toEqual({ noted: 1, markers: 0 });
+    expect(await commit(0)).toEqual({ noted: 1, markers: 0 });
   });
 
   it('stays if it cannot be removed: the sweep finds it by its run', async () => {
-    expect(await begin(1)).toEqual({ noted: 1, markers: 1 });
+    expect(await commit(1)).toEqual({ noted: 1, markers: 1 });
   });
 });
 
@@ -128,8 +128,7 @@ it('a probe removes old markers of processes that died, and no young one', async
 const complete = { operation: 'CompleteMultipartUpload' } as const;
 const internal = { status: 500, code: 'InternalError' };
 const forever = Number.POSITIVE_INFINITY;
-const { journal } = recordingJournal();
-const create = () => store.destination.createFile(options('a'), journal);
+const begin = (bytes: Uint8Array = Buffer.from('bytes')) => beginFile(store.destination, bytes);
 const content = () => readAll(store.destination, 'a');
 
 describe('a store that takes parts of a completed upload', () => {
@@ -137,8 +136,7 @@ describe('a store that takes parts of a completed upload', () => {
 
   it('is no harm to an abort of the completed upload', async () => {
     store = await openStore({ quirks });
-    const writer = await create();
-    await writer.write(Buffer.from('bytes'));
+    const writer = await begin();
     await writer.complete();
     await store.destination.abortUpload(uploadOf(writer));
     expect(String(await content())).toBe('bytes');
@@ -150,8 +148,7 @@ describe('a store that names no tag when it completes', () => {
 
   it('is asked for it, and completes once', async () => {
     store = await openStore({ quirks });
-    const writer = await create();
-    await writer.write(Buffer.from('bytes'));
+    const writer = await begin();
     const { etag } = await writer.complete();
     expect(etag).toBe(store.server.objects('exports')[0]?.etag);
     expect(store.sent('CompleteMultipartUpload')).toBe(1);
@@ -160,8 +157,7 @@ describe('a store that names no tag when it completes', () => {
   it('gives the tag as the store shows it, though a repeat names it without quotes', async () => {
     store = await openStore({ quirks });
     store.server.faults.add({ match: complete, effect: { loseResponse: true } });
-    const writer = await create();
-    await writer.write(Buffer.from('bytes'));
+    const writer = await begin();
     const { etag } = await writer.complete();
     expect(etag).toBe((await store.destination.statFile('a'))?.etag);
     expect(etag).toMatch(/^"/);
@@ -170,12 +166,10 @@ describe('a store that names no tag when it completes', () => {
 
   it('is believed if the credentials are good for writing only', async () => {
     store = await openStore({ quirks });
-    const denied = { status: 403, code: 'AccessDenied' };
     for (const operation of ['HeadObject', 'GetObject'] as const) {
       store.fault(operation, denied, { times: forever });
     }
-    const writer = await create();
-    await writer.write(Buffer.from('bytes'));
+    const writer = await begin();
     expect((await writer.complete()).etag).toBe(store.server.objects('exports')[0]?.etag);
   });
 });
@@ -185,8 +179,7 @@ describe('a store that answers 500 to the completion of a lost upload', () => {
 
   async function writtenFile() {
     store = await openStore({ quirks });
-    const writer = await create();
-    await writer.write(randomBytes(partBytes));
+    const writer = await begin(randomBytes(partBytes));
     await until(() => store.server.uploads('exports')[0]?.parts.length === 1);
     return writer;
   }

@@ -1,16 +1,15 @@
-import { randomBytes } from 'node:crypto';
 import { Agent as HttpAgent } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { allTraits, type StoreTraits } from '../../src/rows/destinations/destination.ts';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
+import { codeOf, keysUnder, readAll, recordingJournal } from '../conformance/destination-suite.ts';
 import {
-  codeOf,
-  keysUnder,
-  options,
-  readAll,
-  recordingJournal,
-} from '../conformance/destination-suite.ts';
-import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
+  beginFile,
+  type OpenedStore,
+  openStore,
+  twoParts,
+  upload,
+} from '../support/s3-destination.ts';
 import type { S3Quirks } from '../support/s3-server/quirks.ts';
 import { until } from '../support/until.ts';
 
@@ -22,38 +21,27 @@ const key = 'a_manifest.json';
 const body = (text: string) => Buffer.from(`{"run":"${text}"}`);
 const current = async () => String(await readAll(store.destination, key));
 
+const noCreate = { ifNoneMatch: false, completeIfNoneMatch: false };
+const noReplace = { ifMatch: 'none', completeIfMatch: false } as const;
+const noComplete = { completeIfNoneMatch: false, completeIfMatch: false };
+const noChecksums = { checksums: false };
+
 const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] = [
   ['S3', {}, {}],
   ['refuses quotes in If-Match', { quotedIfMatch: 'refuse' }, { ifMatch: 'unquoted' }],
-  [
-    'ignores If-None-Match',
-    { ifNoneMatch: 'ignore' },
-    { ifNoneMatch: false, completeIfNoneMatch: false },
-  ],
-  [
-    'does not know If-None-Match',
-    { ifNoneMatch: 'refuse' },
-    { ifNoneMatch: false, completeIfNoneMatch: false },
-  ],
-  ['ignores If-Match', { ifMatch: 'ignore' }, { ifMatch: 'none', completeIfMatch: false }],
-  ['does not know If-Match', { ifMatch: 'refuse' }, { ifMatch: 'none', completeIfMatch: false }],
-  [
-    'ignores conditions of completions',
-    { completeConditions: 'ignore' },
-    { completeIfNoneMatch: false, completeIfMatch: false },
-  ],
-  [
-    'does not know conditions of completions',
-    { completeConditions: 'refuse' },
-    { completeIfNoneMatch: false, completeIfMatch: false },
-  ],
-  ['knows no CRC32', { checksums: 'ignore' }, { checksums: false }],
-  ['drops parts with a CRC32', { checksums: 'drop-parts' }, { checksums: false }],
+  ['ignores If-None-Match', { ifNoneMatch: 'ignore' }, noCreate],
+  ['does not know If-None-Match', { ifNoneMatch: 'refuse' }, noCreate],
+  ['ignores If-Match', { ifMatch: 'ignore' }, noReplace],
+  ['does not know If-Match', { ifMatch: 'refuse' }, noReplace],
+  ['ignores conditions of completions', { completeConditions: 'ignore' }, noComplete],
+  ['does not know conditions of completions', { completeConditions: 'refuse' }, noComplete],
+  ['knows no CRC32', { checksums: 'ignore' }, noChecksums],
+  ['drops parts with a CRC32', { checksums: 'drop-parts' }, noChecksums],
   ['demands checksums', { objectLock: 'require-checksum' }, {}],
   [
     'demands checksums and knows no CRC32',
     { objectLock: 'require-checksum', checksums: 'ignore' },
-    { checksums: false },
+    noChecksums,
   ],
   ['demands equal parts', { parts: 'equal' }, {}],
   ['gives no length to a HEAD', { headLength: 'absent' }, {}],
@@ -64,25 +52,15 @@ const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] 
       ...{ quotedIfMatch: 'refuse', completeConditions: 'ignore', checksums: 'ignore' },
       ...{ completionTag: 'empty', unknownUploads: 'fail' },
     },
-    { ifMatch: 'unquoted', completeIfNoneMatch: false, completeIfMatch: false, checksums: false },
+    { ifMatch: 'unquoted', ...noComplete, ...noChecksums },
   ],
   [
     'knows nothing',
     {
-      ifNoneMatch: 'ignore',
-      ifMatch: 'ignore',
-      completeConditions: 'ignore',
-      checksums: 'drop-parts',
-      listUploads: 'refuse',
-      missingObject: 'empty',
+      ...{ ifNoneMatch: 'ignore', ifMatch: 'ignore', completeConditions: 'ignore' },
+      ...{ checksums: 'drop-parts', listUploads: 'refuse', missingObject: 'empty' },
     },
-    {
-      ifNoneMatch: false,
-      ifMatch: 'none',
-      completeIfNoneMatch: false,
-      completeIfMatch: false,
-      checksums: false,
-    },
+    { ...noCreate, ...noReplace, ...noChecksums },
   ],
 ];
 
@@ -113,8 +91,7 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
         tag = (await destination.commitManifest(key, body(text), tag)).etag;
         expect(await current()).toBe(String(body(text)));
       }
-      const others = await keysUnder(destination, '');
-      expect(others).toEqual([key]);
+      expect(await keysUnder(destination, '')).toEqual([key]);
     },
   );
 
@@ -132,11 +109,8 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
 
   it('gets a file of several parts', async () => {
     store = await openStore({ quirks });
-    const bytes = randomBytes(Math.round(1.4 * partBytes));
-    const writer = await store.open(traits).createFile(options('a'), recordingJournal().journal);
-    await writer.write(bytes);
-    await writer.complete();
-    expect((await readAll(store.destination, 'a'))?.equals(bytes)).toBe(true);
+    await upload({ destination: store.open(traits) }, twoParts, 'a');
+    expect((await readAll(store.destination, 'a'))?.equals(twoParts)).toBe(true);
     expect(store.sent('CompleteMultipartUpload')).toBe(1);
     const found = store.server.objects('exports')[0]?.crc32;
     expect(found !== undefined).toBe(traits.checksums);
@@ -172,16 +146,11 @@ it.each([
 ])('completes a file although the store refuses a true condition %d times', async (nth, known) => {
   store = await openStore();
   for (let each = 1; each <= nth; each += 1) {
-    store.server.faults.add({
-      match: { operation: 'CompleteMultipartUpload', nth: 1 },
-      effect: { status: 412, code: 'PreconditionFailed' },
-    });
+    const match = { operation: 'CompleteMultipartUpload', nth: 1 } as const;
+    store.server.faults.add({ match, effect: { status: 412, code: 'PreconditionFailed' } });
   }
   const destination = store.open(allTraits);
-  const { journal } = recordingJournal();
-  const writer = await destination.createFile(options('a'), journal);
-  await writer.write(Buffer.from('bytes'));
-  await writer.complete({ replaces: null });
+  await (await beginFile(destination, Buffer.from('bytes'))).complete({ replaces: null });
   expect(String(await readAll(destination, 'a'))).toBe('bytes');
   // What is doubted is not kept: the next run probes.
   expect(destination.traits).toEqual(known && allTraits);
@@ -233,14 +202,9 @@ describe('a lease that ends', () => {
         return socket;
       }
     }
-    return {
-      agent: new Agent({ keepAlive: true }),
-      asked: lease.asked,
-      lease: {
-        holds: () => !lease.isOver,
-        extend: async (always: boolean) => void lease.asked.push(always),
-      },
-    };
+    const extend = async (always: boolean) => void lease.asked.push(always);
+    const ends = { holds: () => !lease.isOver, extend };
+    return { agent: new Agent({ keepAlive: true }), asked: lease.asked, lease: ends };
   };
 
   it('while the connection opens: nothing is sent', async () => {

@@ -3,7 +3,7 @@ import { Agent as HttpAgent } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
-import { partBytes, serve, start, twoParts, upload } from '../support/s3-destination.ts';
+import { beginFile, partBytes, serve, start, twoParts, upload } from '../support/s3-destination.ts';
 import type { Fault, FaultEffect } from '../support/s3-server/faults.ts';
 import { until } from '../support/until.ts';
 
@@ -122,10 +122,8 @@ describe('an upload to S3', () => {
     const cancel = new AbortController();
     const { journal } = recordingJournal();
     const writer = await destination.createFile(options('a'), journal, cancel.signal);
-    const completion = server.faults.add({
-      match: { operation: 'CompleteMultipartUpload' },
-      effect: { halfOpen: true },
-    });
+    const match = { operation: 'CompleteMultipartUpload' } as const;
+    const completion = server.faults.add({ match, effect: { halfOpen: true } });
     await writer.write(twoParts);
     const completing = codeOf(writer.complete({ replaces: null }));
     await until(() => completion.hits === 1);
@@ -143,13 +141,9 @@ describe('an upload to S3', () => {
     const { server, destination } = started;
     await upload(started, twoParts, 'a');
     const complete = { operation: 'CompleteMultipartUpload' } as const;
-    const silent = server.faults.add({
-      match: complete,
-      probability: 1,
-      effect: { halfOpen: true },
-    });
-    const writer = await destination.createFile(options('a'), recordingJournal().journal);
-    await writer.write(twoParts);
+    const effect = { halfOpen: true } as const;
+    const silent = server.faults.add({ match: complete, probability: 1, effect });
+    const writer = await beginFile(destination, twoParts);
     const replaces = server.objects('exports')[0]?.etag ?? '';
     expect(await codeOf(writer.complete({ replaces }))).toBe('destination.stalled');
     expect(silent.hits).toBe(5);
@@ -217,8 +211,7 @@ describe('the completion of an upload', () => {
 
   it('is not sent without the lease of the run', async () => {
     const { destination, sent } = await start();
-    const writer = await destination.createFile(options('a'), recordingJournal().journal);
-    await writer.write(twoParts);
+    const writer = await beginFile(destination, twoParts);
     const lease = { holds: () => false, extend: async () => {} };
     expect(await codeOf(writer.complete({ replaces: null, lease }))).toBe('run.lease_lost');
     expect(sent('CompleteMultipartUpload')).toBe(0);
@@ -226,8 +219,7 @@ describe('the completion of an upload', () => {
 
   it('can be tried again after it failed', async () => {
     const { server, destination } = await start();
-    const writer = await destination.createFile(options('a'), recordingJournal().journal);
-    await writer.write(twoParts);
+    const writer = await beginFile(destination, twoParts);
     const broken = { status: 500, code: 'InternalError' };
     server.faults.add({ match: complete, probability: 1, effect: broken });
     expect(await codeOf(writer.complete())).toBe('destination.unavailable');

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { codeOf } from '../conformance/destination-suite.ts';
 import { attempt, firstJob, manifestPath, openIntervalBench } from '../support/interval-bench.ts';
-import { bucket, type OpenedStore, openStore } from '../support/s3-destination.ts';
+import { bucket, denied, type OpenedStore, openStore } from '../support/s3-destination.ts';
 import { useStage } from '../support/use-stage.ts';
 
 /** Credentials that may put and delete, but neither read nor list. */
@@ -16,8 +16,7 @@ afterEach(() => store?.close());
 const start = async (config: Readonly<Record<string, unknown>> = {}) => {
   store = await openStore({}, {}, config);
   for (const operation of ['GetObject', 'HeadObject'] as const) {
-    const effect = { status: 403, code: 'AccessDenied' };
-    store.fault(operation, effect, { times: 1_000 });
+    store.fault(operation, denied, { times: 1_000 });
   }
   return store.destination;
 };
@@ -80,10 +79,7 @@ describe('credentials that may not read', () => {
       .commitManifest(manifestPath, Buffer.from('{}'), null, { ours: known })
       .catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(SluiceError);
-    expect(refused).toMatchObject({
-      code: 'destination.access_denied',
-      detail: expect.any(String),
-    });
+    expect(refused).toMatchObject({ code: 'destination.access_denied' });
     expect((refused as SluiceError).message).toMatch(text);
     expect(manifestAtStore()).toEqual({ another: 1 });
   });

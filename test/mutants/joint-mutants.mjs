@@ -11,7 +11,7 @@ export const jointMutants = [
     file: 'src/state/store/runs/run-statements.ts',
     find: '    await this.#lockedCompletions.ended(exportId);\n',
     replace: '',
-    test: `${store}/shared-records.test.ts`,
+    test: `${store}/shared-statements.test.ts`,
   },
   {
     name: 'pages of backfills: an export that is locked holds up the others',

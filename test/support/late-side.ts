@@ -2,8 +2,14 @@ import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
-import { type LookBackOptions, SlowExports } from '../../src/service/use-cases/runs/look-back.ts';
+import type { Source } from '../../src/rows/sources/source.ts';
+import {
+  type LookBackOptions,
+  lookBack,
+  SlowExports,
+} from '../../src/service/use-cases/runs/look-back.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
+import { takeLookBacks } from '../../src/state/store/intervals/look-backs.ts';
 import { openRunSide, type RunRow, type RunSide } from './run-side.ts';
 import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
@@ -21,10 +27,17 @@ export interface LateSide extends RunSide {
   letTimePass(): Promise<void>;
   /** Waits until so many runs of the export have completed. */
   untilRuns(exportId: string, wanted: number): Promise<readonly RunRow[]>;
-  lookingAt(
-    sourceOf: LookBackOptions['sourceOf'],
+  /** What a worker takes that looks back so many hours. */
+  take(
+    lateLookbackHours: number,
+    modelLookbackHours?: Readonly<Record<string, number>>,
+  ): ReturnType<typeof takeLookBacks>;
+  /** A worker looks back, at a source that answers so. */
+  look(
+    context: RunSide['context'],
+    lookAgain: (...asked: Parameters<Source['lookAgain']>) => Promise<unknown>,
     more?: Partial<LookBackOptions>,
-  ): LookBackOptions;
+  ): Promise<unknown>;
 }
 
 export async function openLateSide(): Promise<LateSide> {
@@ -56,18 +69,23 @@ export async function openLateSide(): Promise<LateSide> {
         },
         { timeoutMs: 40_000, everyMs: 200, message: `${wanted} runs have completed` },
       ),
-    lookingAt: (sourceOf, more = {}) => ({
-      sourceOf,
-      onError: (error: unknown) => {
-        throw error;
-      },
-      keepsFiles: () => true,
-      guard: new WorkGuard(side.db, () => {}),
-      onMade: () => {},
-      slow: new SlowExports(),
-      stopping: new AbortController().signal,
-      ...more,
-    }),
+    take: (lateLookbackHours, modelLookbackHours = {}) =>
+      takeLookBacks(
+        side.db,
+        { lateLookbackHours, modelLookbackHours },
+        { limit: 4, without: [], slow: [], isLong: false },
+      ),
+    look: (context, lookAgain, more = {}) =>
+      lookBack(context, {
+        sourceOf: () => ({ lookAgain }) as Partial<Source> as Source,
+        onError: () => {},
+        keepsFiles: () => true,
+        guard: new WorkGuard(side.db, () => {}),
+        onMade: () => {},
+        slow: new SlowExports(),
+        stopping: new AbortController().signal,
+        ...more,
+      }),
     async stop() {
       await closeWorker();
       await foundation?.close();

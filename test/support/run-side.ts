@@ -12,11 +12,13 @@ import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
 import { openSchedule, type Settings } from '../../src/service/scheduling/schedule.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
 import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
+import { cancelRun, retryRun } from '../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
 import { type Database, openDatabase, type Sql } from '../../src/state/store/database/database.ts';
 import type { NewBatchExport } from '../../src/state/store/exports/exports.ts';
 import { readNow } from '../../src/state/store/intervals/ticks.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
+import { type FoundRun, findRun } from '../../src/state/store/runs/runs.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { recordManifest } from './record-manifest.ts';
 import { claimRun } from './run-verbs.ts';
@@ -27,6 +29,12 @@ import { until } from './until.ts';
 import { useStage } from './use-stage.ts';
 
 export const hourMs = 3_600_000;
+
+/** As a claimed run names itself. */
+interface RunName {
+  readonly exportId: string;
+  readonly runId: string | undefined;
+}
 
 /** What the worker's use cases need, over a database of its own. No queue. */
 export interface RunSide {
@@ -61,6 +69,14 @@ export interface RunSide {
   complete(run: ClaimedRun): Promise<boolean>;
   /** Claims the run and lets the attempt end in `error`. */
   failAttempt(runId: string, error: SluiceError): Promise<void>;
+  /** Claims and completes one run after the other. */
+  completeRuns(...runIds: readonly (string | undefined)[]): Promise<void>;
+  /** The run as it is stored. Fails if there is none. */
+  findRun(run: RunName): Promise<FoundRun>;
+  /** A person cancels the run. */
+  cancel(run: RunName): Promise<void>;
+  /** A person retries the run. @returns the id of the new one */
+  retry(run: RunName): Promise<string>;
   /** Runs of an export, oldest interval first. */
   listRuns(exportId: string): Promise<RunRow[]>;
   /** The oldest of an export's runs; fails if there is none. */
@@ -100,6 +116,11 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     await decide(context);
     return { id, runIds: (await listRuns(db, id)).map((run) => run.id) };
   };
+  const find = async ({ exportId, runId }: RunName) => {
+    const run = await findRun(db, exportId, runId ?? '');
+    if (!run) throw new Error(`there is no run ${runId}`);
+    return run;
+  };
   return {
     url: database.url,
     admin: database.admin,
@@ -121,6 +142,15 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     claim: (runId, options) => claim(side, runId ?? '', options),
     complete: (run) => complete(context, run),
     failAttempt: (runId, error) => failAttempt(side, context, runId, error),
+    async completeRuns(...runIds) {
+      for (const runId of runIds) {
+        const isDone = await complete(context, await claim(side, runId ?? ''));
+        if (!isDone) throw new Error(`run ${runId} has lost its lease`);
+      }
+    },
+    findRun: find,
+    cancel: async (run) => cancelRun(context, await find(run)),
+    retry: async (run) => retryRun(context, await find(run)),
     listRuns: (exportId) => listRuns(db, exportId),
     firstRun: (exportId) => firstRun(db, exportId),
     expireLease: (runId) => expireLease(db, runId),

@@ -87,12 +87,23 @@ export function start(
   return inTest(openStore(overrides.server, overrides.context, overrides.config));
 }
 
-/** Writes one whole file. */
-export async function upload({ destination }: OpenedStore, bytes: Uint8Array, key = 'a.jsonl') {
-  const { journal } = recordingJournal();
-  const writer = await destination.createFile(options(key), journal);
+/** The answer to what credentials may not do. */
+export const denied = { status: 403, code: 'AccessDenied' };
+
+/** A file that has bytes and is not complete yet. */
+export async function beginFile(destination: Destination, bytes: Uint8Array, key = 'a') {
+  const writer = await destination.createFile(options(key), recordingJournal().journal);
   await writer.write(bytes);
-  await writer.complete();
+  return writer;
+}
+
+/** Writes one whole file. */
+export async function upload(
+  { destination }: Pick<OpenedStore, 'destination'>,
+  bytes: Uint8Array,
+  key = 'a.jsonl',
+) {
+  return (await beginFile(destination, bytes, key)).complete();
 }
 
 /** A server that gives the answers of the test, which no correct store gives. @returns its port */

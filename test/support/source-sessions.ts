@@ -23,7 +23,7 @@ export const insertEvent = (session: pg.Client, name: string) =>
   ]);
 
 /** The time of the database, which gives `inserted_at`: milliseconds since 1970. */
-export async function timeOf(pool: pg.Pool): Promise<number> {
+export async function timeOf(pool: pg.Pool | pg.Client): Promise<number> {
   const { rows } = await poolSqlOf(pool)<{ ms: number }>`SELECT ceil(extract(epoch
     FROM clock_timestamp()) * 1000)::float8 AS ms`;
   return rows[0]?.ms ?? 0;

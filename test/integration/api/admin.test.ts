@@ -46,17 +46,11 @@ describe("an operator's key", () => {
     await operator.post(`/api/admin/keys/${rotated.body.id}/revoke`);
     const found = await reader.get('/api/admin/organizations?search=new%20%26');
     expect(found.body).toMatchObject({ count: 1, results: [{ id: organization.body.id }] });
-    const acts = await api.sql<{ action: string; by: string | null }>`
-      select action, key_id as by from activity where organization_id = ${organization.body.id} order by id`;
-    expect(acts.map(({ action }) => action)).toEqual([
-      'created',
-      'created',
-      'created',
-      'rotated',
-      'created',
-      'revoked',
-    ]);
-    expect(acts.every(({ by }) => by !== null)).toBe(true);
+    const acts = await api.sql.values`
+      select action from activity where organization_id = ${organization.body.id} and key_id is not null
+        order by id`;
+    expect(acts.join()).toBe('created,created,created,rotated,created,revoked');
+    expect(await api.sql`select from activity where key_id is null`).toEqual([]);
   });
 
   test('repeats a request with the same Idempotency-Key without doing it again', async () => {
@@ -74,10 +68,7 @@ test('a disabled organization: its keys are refused, its exports pause, and what
   const paused = await storeExport(api.db, await exportOfThePast(side, { paused: true }));
   const at = `/api/admin/organizations/${api.tenant.organizationId}`;
   const stateOf = async (id: string | undefined) =>
-    (
-      await api.sql<{ paused: boolean; reason: string | null }>`
-        select paused, paused_reason as reason from batch_exports where id = ${id}`
-    )[0];
+    (await api.sql`select paused, paused_reason as reason from batch_exports where id = ${id}`)[0];
   const disabled = await operator.patch(at, { disabled: true });
   expect(disabled.body.disabled_at).toEqual(expect.any(String));
   expect((await api.get(api.exports)).status).toBe(403);
@@ -160,14 +151,14 @@ describe('causes', () => {
         readExportHealth(api.db),
       ]);
       await api.sql`select notify_targets(${id}, 'export.failing', '{}')`;
-      const [event] = await api.sql<{ n: number }>`
-        select (facts->>'missing_intervals')::int as n from notification_deliveries order by seq desc limit 1`;
+      const message = await api.sql.value`
+        select (facts->>'missing_intervals')::int from notification_deliveries order by seq desc limit 1`;
       return {
         causes: causes.body.results[0]?.missing_intervals,
         exports: exports.body.results.find((one) => one.id === id)?.missing_intervals,
         own: Object(own.body.missing).count,
         metric: health.missingIntervals.reduce((sum, { count }) => sum + count, 0),
-        message: event?.n,
+        message,
       };
     };
     const before = await readCounts();
@@ -188,17 +179,16 @@ describe('causes', () => {
       expect((await reader.post(at, { action: 'retry' })).status).toBe(403);
       expect((await operator.post(at, { action: 'retry' })).body.passed_over).toBeNull();
     }
-    const running = await api.sql<{ n: number }>`
-      select count(*)::int as n from backfills where status = 'Running' and reprocess = 'missing'
-        and total_runs = 3`;
-    expect(running[0]?.n).toBe(3);
+    const running = api.sql`
+      select from backfills where status = 'Running' and reprocess = 'missing' and total_runs = 3`;
+    expect(await running).toHaveLength(3);
     for (const id of buckets.slice(0, 3)) {
       const paused = await operator.post(`/api/admin/exports/${id}/act`, { action: 'pause' });
       expect([paused.status, paused.body]).toEqual([200, { backfill_ids: [], passed_over: null }]);
     }
-    const rows = await api.sql<{ paused: boolean }>`
+    const paused = api.sql.values`
       select paused from batch_exports where id = any (${buckets.slice(0, 3)}::uuid[])`;
-    expect(rows.every((row) => row.paused)).toBe(true);
+    expect(await paused).toEqual([true, true, true]);
     // What a person has paused counts for no turn.
     expect((await reader.get('/api/admin/causes?turn=customer')).body.count).toBe(1);
   });

@@ -21,9 +21,7 @@ beforeAll(async () => {
 type Ended = 'done' | 'unsettled' | 'late_rows' | 'Failed' | 'Cancelled' | 'paused';
 
 /** An export whose last hours became this, oldest first; all by the schedule. */
-async function createWith(
-  hours: readonly Ended[],
-): Promise<{ id: string; path: string; at: (hour: number) => string }> {
+async function createWith(hours: readonly Ended[]) {
   const { id } = await api.create();
   const first = now - hours.length * hourMs;
   const at = (hour: number) => toTimestamp(first + hour * hourMs);
@@ -58,34 +56,22 @@ async function createWith(
   return { id, path: `${api.exports}/${id}`, at };
 }
 
+const nothing = {
+  ...{ elements: null, from: null, to: null, high_water_mark: null, blocker: null },
+  ...{ late_rows_wait: [], healing: null, ranges: [] },
+};
+
 describe('the coverage of an export', () => {
   test('is the state of every interval, in ranges without gaps, with what holds the mark', async () => {
-    const { path, at } = await createWith([
-      'done',
-      'done',
-      'Failed',
-      'Failed',
-      'done',
-      'paused',
-      'Cancelled',
-      'unsettled',
-    ]);
+    const ended = ['done', 'done', 'Failed', 'Failed', 'done', 'paused', 'Cancelled', 'unsettled'];
+    const { path, at } = await createWith(ended as Ended[]);
     const { status, body } = await api.get(`${path}/coverage`);
     expect(status).toBe(200);
-    const range = (from: number, to: number, state: string) => ({
-      start: at(from),
-      end: at(to),
-      state,
-      intervals: to - from,
-    });
+    const range = (from: number, to: number, state: string) => {
+      return { start: at(from), end: at(to), state, intervals: to - from };
+    };
     expect(body).toEqual({
-      elements: null,
-      from: at(0),
-      to: at(8),
-      high_water_mark: null,
-      blocker: null,
-      late_rows_wait: [],
-      healing: null,
+      ...{ ...nothing, from: at(0), to: at(8) },
       ranges: [
         range(0, 2, 'done'),
         range(2, 4, 'failed'),
@@ -124,16 +110,7 @@ describe('the coverage of an export', () => {
     const { id } = await api.create();
     const { status, body } = await api.get(`${api.exports}/${id}/coverage`);
     expect(status).toBe(200);
-    expect(body).toEqual({
-      elements: null,
-      from: null,
-      to: null,
-      high_water_mark: null,
-      blocker: null,
-      late_rows_wait: [],
-      healing: null,
-      ranges: [],
-    });
+    expect(body).toEqual(nothing);
     const { body: shown } = await api.get(`${api.exports}/${id}`);
     expect(shown.missing).toEqual({ count: 0, since: null });
   });
@@ -141,20 +118,10 @@ describe('the coverage of an export', () => {
 
 describe('accepting intervals as they are', () => {
   test('lets the mark pass, is in the activity with its reason, and is shown', async () => {
-    const { path, at } = await createWith([
-      'done',
-      'Failed',
-      'unsettled',
-      'Cancelled',
-      'paused',
-      'done',
-    ]);
-    const reason = 'the source was empty';
-    const { status, body } = await api.post(`${path}/coverage/accept`, {
-      from: at(0),
-      to: at(5),
-      reason,
-    });
+    const ended = ['done', 'Failed', 'unsettled', 'Cancelled', 'paused', 'done'];
+    const { path, at } = await createWith(ended as Ended[]);
+    const given = { from: at(0), to: at(5), reason: 'the source was empty' };
+    const { status, body } = await api.post(`${path}/coverage/accept`, given);
     expect(status).toBe(200);
     expect(body).toEqual({
       accepted: 4,
@@ -183,7 +150,7 @@ describe('accepting intervals as they are', () => {
         {
           field: 'coverage',
           before: { from: at(0), to: at(5), failed: 1, unsettled: 1, cancelled: 1, paused: 1 },
-          after: { accepted: 4, reason },
+          after: { accepted: 4, reason: given.reason },
         },
       ],
     });
@@ -250,14 +217,8 @@ test('an export without a past lists its elements, with what follows them and wh
   const superseded = { start: at(4), end: at(2), intervals: 2 };
   expect(elements).toMatchObject([
     {
-      ...{
-        start: at(2),
-        end: at(1),
-        rows: 1200,
-        snapshot_at: at(1),
-        followed_by: null,
-        superseded,
-      },
+      ...{ start: at(2), end: at(1), rows: 1200, snapshot_at: at(1) },
+      ...{ followed_by: null, superseded },
       element: { number: 7, follows: 4, base: null, from_version: '120931', deletes: 3 },
     },
     {

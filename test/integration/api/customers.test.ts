@@ -64,14 +64,8 @@ describe('rows and bytes of a month', () => {
     expect(count).toBe(1);
     expect(results).toEqual([
       {
-        month: '2024-02',
-        id: api.tenant.organizationId,
-        name: expect.any(String),
-        disabled_at: null,
-        projects: 2,
-        exports: 1,
-        rows: 12_000_000_002,
-        bytes: 40,
+        ...{ month: '2024-02', id: api.tenant.organizationId, name: expect.any(String) },
+        ...{ disabled_at: null, projects: 2, exports: 1, rows: 12_000_000_002, bytes: 40 },
       },
     ]);
     expect((await usage(`${own}&month=2024-03`)).results[0]).toMatchObject({ bytes: 20 });
@@ -144,12 +138,12 @@ describe('the tenant key of a new project', () => {
     const client = beside.client.withKey((await createKey(api.db, { organizationId: null })).key);
     const create = (tenantKey?: string) =>
       client.post(`${organization}/projects`, { name: 'New', tenant_key: tenantKey });
-    return { create, stop: beside.stop };
+    onTestFinished(() => beside.stop());
+    return create;
   }
 
   test('is refused if no model can have it, with the models and their types', async () => {
-    const { create, stop } = await startOver((name) => ['events', 'line_items'].includes(name));
-    onTestFinished(() => stop());
+    const create = await startOver((name) => ['events', 'line_items'].includes(name));
     const { status, body } = await create('acme');
     expect([status, body.attr, body.code]).toEqual([400, 'tenant_key', 'invalid_input']);
     expect(body.detail).toContain('team_id of events is integer');
@@ -161,8 +155,7 @@ describe('the tenant key of a new project', () => {
   });
 
   test('is refused if it is left out, and no model can have the id of a project', async () => {
-    const { create, stop } = await startOver((name) => name === 'line_items');
-    onTestFinished(() => stop());
+    const create = await startOver((name) => name === 'line_items');
     const { status, body } = await create();
     expect([status, body.attr]).toEqual([400, 'tenant_key']);
     expect(body.detail).toContain('the id of the project is taken');
@@ -172,8 +165,7 @@ describe('the tenant key of a new project', () => {
     await shop.query(
       `insert into "Shop"."Orders" ("Account", "orderTotal", state) values ('O''Brien', 1, 'new')`,
     );
-    const { create, stop } = await startOver((name) => name === 'orders');
-    onTestFinished(() => stop());
+    const create = await startOver((name) => name === 'orders');
     const silent = await create('nobody');
     expect(silent.status).toBe(201);
     expect(silent.body.warnings).toEqual([
@@ -183,11 +175,10 @@ describe('the tenant key of a new project', () => {
   });
 
   test('is taken with a warning if a model does not answer', async () => {
-    const { create, stop } = await startOver(
+    const create = await startOver(
       (name) => ['events', 'orders'].includes(name),
       'postgres://nobody@127.0.0.1:1/none',
     );
-    onTestFinished(() => stop());
     const made = await create('unknown');
     expect(made.status).toBe(201);
     expect(made.body.warnings).toEqual([expect.stringContaining('1 of 2 models did not answer')]);

@@ -1,10 +1,6 @@
+import { upload } from '../../support/s3-destination.ts';
 import { beforeAll, expect, test } from 'vitest';
-import {
-  contextWith,
-  options,
-  owner,
-  recordingJournal,
-} from '../../conformance/destination-suite.ts';
+import { contextWith, owner } from '../../conformance/destination-suite.ts';
 import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
@@ -21,19 +17,15 @@ const api = useStage(() =>
 );
 beforeAll(() => allowBriefReceipts(api.db));
 
-const configOf = (bucket: string) => ({
-  bucket_name: bucket,
-  region: 'us-east-1',
-  endpoint_url: store.endpoint,
+const configOf = (bucket_name: string) => ({
+  ...{ bucket_name, region: 'us-east-1', endpoint_url: store.endpoint },
   aws_access_key_id: credentials.accessKeyId,
   aws_secret_access_key: credentials.secretAccessKey,
 });
 
 async function put(bucket: string, key: string): Promise<void> {
   const destination = s3Definition.open(configOf(bucket), contextWith({}), owner);
-  const writer = await destination.createFile(options(key), recordingJournal().journal);
-  await writer.write(bytes);
-  await writer.complete();
+  await upload({ destination }, bytes, key);
   await destination.close();
 }
 
@@ -101,9 +93,8 @@ test('only the scope file:read and * give links, and no key of an operator', asy
     return (await client.post(path, { key: 'scoped.jsonl' })).status;
   };
   expect(await status(['batch_export:write', 'plugin:write'])).toBe(403);
-  expect(
-    await status(['operator:read', 'operator:write', '*', 'file:read'], { organizationId: null }),
-  ).toBe(403);
+  const operators = ['operator:read', 'operator:write', '*', 'file:read'];
+  expect(await status(operators, { organizationId: null })).toBe(403);
   expect(await changesOf(id)).toEqual([]);
   expect(await status(['file:read'])).toBe(200);
   expect(await status(['*'])).toBe(200);
@@ -152,9 +143,8 @@ test('a file stays at the place that the export has left, until the keys of that
   await put('my-events', 'left.jsonl');
   await put('other', 'left.jsonl');
   const { id, path } = await deliver(['left.jsonl']);
-  const moved = await api.patch(`${api.exports}/${id}`, {
-    destination: { config: configOf('other') },
-  });
+  const destination = { config: configOf('other') };
+  const moved = await api.patch(`${api.exports}/${id}`, { destination });
   expect(moved.status).toBe(200);
   const { body } = await api.post(path, { key: 'left.jsonl' });
   expect(new URL(String(body.url)).pathname).toBe('/my-events/left.jsonl');

@@ -56,10 +56,9 @@ describe('a notification target', () => {
       expect(text).not.toContain('whsec_');
       expect(text).not.toContain('T0KEN');
     }
-    const [row] = await api.sql<{ found: boolean }>`
-      select exists (select from notification_targets t
-        where t::text like '%T0KEN%' or t::text like '%whsec_%') as found`;
-    expect(row?.found).toBe(false);
+    const readable = api.sql`
+      select from notification_targets t where t::text like '%T0KEN%' or t::text like '%whsec_%'`;
+    expect(await readable).toEqual([]);
   });
 
   test('has no copy of its secret among the answers kept for an Idempotency-Key', async () => {
@@ -68,9 +67,9 @@ describe('a notification target', () => {
     const again = await api.post(targets, webhook(), { headers });
     expect(first.body.secret).toMatch(/^whsec_/);
     expect(again.body).toEqual({ ...first.body, secret: null });
-    const [kept] = await api.sql<{ response: string }>`
+    const kept = await api.sql.value`
       select response from idempotency_keys where idempotency_key = ${headers['idempotency-key']}`;
-    expect(kept?.response).not.toContain('whsec_');
+    expect(kept).not.toContain('whsec_');
   });
 
   test('changes field by field, and says who changed it', async () => {
@@ -90,10 +89,10 @@ describe('a notification target', () => {
     });
     const refused = await api.patch(`${targets}/${id}`, { url: 'http://example.com/' });
     expect([refused.status, refused.body.attr]).toEqual([400, 'url']);
-    const activity = await api.sql<{ action: string }>`
+    const actions = await api.sql.values`
       select action from activity where subject_type = 'notification_target' and subject_id = ${id}
         order by id`;
-    expect(activity.map(({ action }) => action)).toEqual(['created', 'updated']);
+    expect(actions).toEqual(['created', 'updated']);
     expect((await api.delete(`${targets}/${id}`)).status).toBe(204);
     expect((await api.get(`${targets}/${id}`)).status).toBe(404);
   });

@@ -12,6 +12,28 @@ beforeAll(async () => {
   document = await readDocument(api.client);
 });
 
+/** The parts of an operation that these tests look at. */
+interface Described {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly requestBody?: {
+    readonly required: boolean;
+    readonly content: { readonly 'application/json': { readonly schema: Record<string, unknown> } };
+  };
+  readonly responses: Readonly<
+    Record<
+      string,
+      { readonly headers?: object; readonly content?: Readonly<Record<string, unknown>> }
+    >
+  >;
+}
+
+const describedPaths = () =>
+  (document.raw as unknown as { paths: Record<string, Record<string, Described>> }).paths;
+const described = () =>
+  Object.values(describedPaths()).flatMap((methods) => Object.values(methods));
+
 /** Every operation of seed.md: method, and path below /api with its parameters unnamed. */
 const seed = [
   ...['organizations/{}', 'projects/{}'].flatMap((owner) => [
@@ -56,10 +78,10 @@ test('all schemas of bodies, queries and answers are valid', async () => {
 });
 
 test('the document has every operation of the seed', () => {
-  const described = document.operations.map(
+  const operations = document.operations.map(
     ({ method, path }) => `${method} ${path.replace('/api/', '').replaceAll(/\{\w+\}/g, '{}')}`,
   );
-  expect(described).toEqual(expect.arrayContaining(seed));
+  expect(operations).toEqual(expect.arrayContaining(seed));
 });
 
 test('its version is that of the package', async () => {
@@ -93,19 +115,11 @@ test('every operation has a name of its own, a summary and the errors it can giv
 });
 
 test('every operation says more than its summary', () => {
-  const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Texts>> };
-  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
-  const bare = operations.filter(
+  const bare = described().filter(
     ({ summary, description = '' }) => description.length < 20 || description === summary,
   );
   expect(bare.map(({ operationId }) => operationId)).toEqual([]);
 });
-interface Texts {
-  readonly operationId: string;
-  readonly summary: string;
-  readonly description?: string;
-}
-
 test('a discriminator names the schema of each value, and no schema has a default', () => {
   const found = { mappings: [] as unknown[], defaults: [] as string[] };
   const walk = (value: unknown, place: string): void => {
@@ -127,38 +141,29 @@ test('a discriminator names the schema of each value, and no schema has a defaul
 
 // A generated client asks for a body that is required: to retry a run it would need an empty one.
 test('a body without a required field may be left out', () => {
-  const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Bodies>> };
-  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
-  const bodies = operations.flatMap(({ operationId, requestBody }) =>
-    requestBody === undefined
-      ? []
-      : [
-          [
-            operationId,
-            requestBody.required,
-            requestBody.content['application/json'].schema,
-          ] as const,
-        ],
-  );
-  const wrong = bodies.filter(
-    ([, required, schema]) => required !== (schema.type !== 'object' || 'required' in schema),
-  );
-  expect(wrong.map(([id]) => id)).toEqual([]);
-  const optional = bodies.filter(([, required]) => !required).map(([id]) => id);
+  const ids = { wrong: [] as string[], optional: [] as string[] };
+  for (const { operationId, requestBody } of described()) {
+    if (requestBody === undefined) continue;
+    const { schema } = requestBody.content['application/json'];
+    const mustBe = schema.type !== 'object' || 'required' in schema;
+    if (requestBody.required !== mustBe) ids.wrong.push(operationId);
+    if (!requestBody.required) ids.optional.push(operationId);
+  }
+  expect(ids.wrong).toEqual([]);
+  const { optional } = ids;
   expect(optional).toEqual(expect.arrayContaining(['retryBatchExportRun', 'unpauseBatchExport']));
   expect(optional).not.toContain('createBatchExport');
 });
-interface Bodies {
-  readonly operationId: string;
-  readonly requestBody?: {
-    readonly required: boolean;
-    readonly content: { readonly 'application/json': { readonly schema: Record<string, unknown> } };
-  };
-}
+test('every body is described as closed', () => {
+  const open = described().filter(({ requestBody }) => {
+    const schema = requestBody?.content['application/json'].schema;
+    return schema && schema.additionalProperties !== false;
+  });
+  expect(open.map(({ operationId }) => operationId)).toEqual([]);
+});
 
 test('every answer that asks for a later retry documents Retry-After', () => {
-  const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Answers>> };
-  for (const [path, operations] of Object.entries(paths)) {
+  for (const [path, operations] of Object.entries(describedPaths())) {
     for (const [method, { responses }] of Object.entries(operations)) {
       for (const status of ['429', '503']) {
         const described = responses[status]?.content?.['application/json'];
@@ -168,15 +173,6 @@ test('every answer that asks for a later retry documents Retry-After', () => {
     }
   }
 });
-interface Answers {
-  readonly responses: Readonly<
-    Record<
-      string,
-      { readonly headers?: object; readonly content?: Readonly<Record<string, unknown>> }
-    >
-  >;
-}
-
 type Shapes = Readonly<Record<string, object>>;
 
 test('no schema of an answer shows a secret', () => {

@@ -50,10 +50,7 @@ describe('probes', () => {
     await until(async () => (await api.get('/readyz')).body.status === 'degraded');
     expect(await api.get('/readyz')).toMatchObject({
       status: 200,
-      body: {
-        status: 'degraded',
-        checks: { queue: 'the queue is unreachable' },
-      },
+      body: { status: 'degraded', checks: { queue: 'the queue is unreachable' } },
     });
     expect((await api.post(api.exports, exportBody())).status).toBe(201);
     queueFault = null;

@@ -27,6 +27,7 @@ const refused = async (destination: unknown, path = `${exports}/`, method = 'POS
   const answer = await api.send(method, path, { body: exportBody({ destination }) });
   return [answer.status, answer.body.attr, answer.body.detail];
 };
+const step = { name: expect.any(String), description: expect.any(String) };
 const address = 'destination__config__endpoint_url';
 
 /** What shows each line of the table in docs/posthog.md. */
@@ -62,10 +63,8 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     ]);
     const backfill = await api.get(`${exports}/${id}/backfills/${body.backfill_id}/`);
     expect(backfill.body).toMatchObject({ total_runs: 3 });
-    const future = await api.post(`${exports}/${id}/backfills/`, {
-      ...bounds,
-      end_at: '2999-01-01T00:00:00Z',
-    });
+    const later = { ...bounds, end_at: '2999-01-01T00:00:00Z' };
+    const future = await api.post(`${exports}/${id}/backfills/`, later);
     expect([future.status, future.body.attr]).toEqual([400, 'end_at']);
     const open = await api.post(`${exports}/${id}/backfills/`, {});
     expect(open.body.errors.map(({ attr }) => attr)).toEqual(['start_at', 'end_at']);
@@ -105,9 +104,8 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
   },
   '`type: S3Compatible`': async () => {
     const store = { endpoint_url: 'https://store.example' };
-    const { id, destination } = await create({
-      destination: { ...s3(store), type: 'S3Compatible' },
-    });
+    const compatible = { ...s3(store), type: 'S3Compatible' };
+    const { id, destination } = await create({ destination: compatible });
     expect(destination).toMatchObject({ type: 'S3', config: store });
     const change = { destination: { type: 'S3Compatible', config: { prefix: 'a/' } } };
     const changed = await api.patch(`${exports}/${id}/`, change);
@@ -116,36 +114,21 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     expect(await refused({ ...s3(), type: 'S3Compatible' })).toEqual(says);
     const gone = { ...s3({ endpoint_url: null }), type: 'S3Compatible' };
     expect(await refused(gone, `${exports}/${id}/`, 'PUT')).toEqual(says);
-    expect(await refused({ ...s3(), type: 'AzureBlob' })).toEqual([
-      400,
-      'destination__type',
-      expect.any(String),
-    ]);
+    const unknown = [400, 'destination__type', expect.any(String)];
+    expect(await refused({ ...s3(), type: 'AzureBlob' })).toEqual(unknown);
   },
   '`GET …/batch_exports/test/?destination=S3`': async () => {
     const { status, body } = await api.get(`${exports}/test/?destination=S3`);
-    expect([status, body.steps]).toEqual([
-      200,
-      [{ name: expect.any(String), description: expect.any(String), result: null }],
-    ]);
-    for (const [type, code] of [
-      ['AwsS3', 200],
-      ['Snowflake', 400],
-    ] as const) {
-      const answer = await api.get(`${exports}/test/?destination=${type}`);
-      expect(answer.status, type).toBe(code);
-    }
+    expect([status, body.steps]).toEqual([200, [{ ...step, result: null }]]);
+    expect((await api.get(`${exports}/test/?destination=AwsS3`)).status).toBe(200);
+    expect((await api.get(`${exports}/test/?destination=Snowflake`)).status).toBe(400);
   },
   '`POST …/batch_exports/run_test_step_new/`': async () => {
     const path = `${exports}/run_test_step_new/`;
     const passed = await api.post(path, { ...exportBody({ destination: noOp }), step: 0 });
     expect([passed.status, passed.body]).toEqual([
       200,
-      {
-        name: expect.any(String),
-        description: expect.any(String),
-        result: { status: 'Passed', message: 'Nothing is ever written.' },
-      },
+      { ...step, result: { status: 'Passed', message: 'Nothing is ever written.' } },
     ]);
     const destination = { ...s3({ endpoint_url: nowhere }), type: 'S3Compatible' };
     const failed = await api.post(path, exportBody({ destination }));
@@ -159,10 +142,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     const stored = await api.post(path, { step: 0 });
     expect(stored.body.result).toMatchObject({ status: 'Failed' });
     const other = await create({ destination: noOp });
-    const changed = await api.post(`${exports}/${other.id}/run_test_step/`, {
-      ...other,
-      step: 0,
-    });
+    const changed = await api.post(`${exports}/${other.id}/run_test_step/`, { ...other, step: 0 });
     expect(changed.body.result).toMatchObject({ status: 'Passed' });
   },
   '`timezone: null`': async () => {
@@ -272,10 +252,8 @@ describe('filters of PostHog', () => {
 
     test('and several are joined by AND', async () => {
       const set = { key: 'plan', operator: 'is_set' };
-      expect(await eventsWith(set, { key: 'seats', operator: 'gte', value: 1 })).toEqual([
-        'free',
-        'pro',
-      ]);
+      const seats = { key: 'seats', operator: 'gte', value: 1 };
+      expect(await eventsWith(set, seats)).toEqual(['free', 'pro']);
     });
   });
 
@@ -357,10 +335,8 @@ describe('filters of PostHog', () => {
       const { path, body } = await create({ hogql_query: query });
       expect(body.dsl_query).toBe(query);
       expect((await api.patch(path, { hogql_query: null })).body.dsl_query).toBe(null);
-      const differ = await api.patch(path, {
-        hogql_query: query,
-        dsl_query: `${query} where event is null`,
-      });
+      const both = { hogql_query: query, dsl_query: `${query} where event is null` };
+      const differ = await api.patch(path, both);
       expect([differ.status, differ.body.attr]).toEqual([400, 'hogql_query']);
       expect((await api.patch(path, { hogql_query: query, dsl_query: query })).status).toBe(200);
     });

@@ -1,4 +1,5 @@
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { settingsOfFiles } from './refused-settings.ts';
 
 /** Fields of a body in place of those of the base; each wrong field, with its code if it matters; the text of the first. */
 export type Row = readonly [changes: object, wrong: string, said?: RegExp];
@@ -118,6 +119,7 @@ export const refusedBodies: Readonly<Record<string, readonly [base: object, ...r
     [{ surprise: 1 }, 'surprise', unknown],
     [{ destination: { type: 'NoOp', config: {}, surprise: 1 } }, 'destination__surprise', unknown],
     [{ filters: [{ key: 'a', value: 'b', surprise: 1 }] }, 'filters__0__surprise', unknown],
+    ...settingsOfFiles,
   ],
   'POST /api/organizations/ORGANIZATION/batch_exports': [
     exportBody(),

@@ -121,13 +121,6 @@ test('files that an export has left are shown at the place where they are', asyn
   expect((await api.get(pathOf(second))).body.results[0]?.uri).toBe(before);
 });
 
-test('a run of another export is 404', async () => {
-  const { first } = await createWithFiles([]);
-  const other = await createWithFiles([]);
-  expect((await api.get(other.pathOf(first))).status).toBe(404);
-  expect((await api.get(other.pathOf('x'))).status).toBe(404);
-});
-
 describe('the attempts of a run', () => {
   let context: Context;
 

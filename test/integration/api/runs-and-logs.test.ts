@@ -171,9 +171,10 @@ describe('runs', () => {
   test('a run of another export is 404', async () => {
     const [id] = await insertRuns(await createExport(), 1);
     const other = await createExport();
-    for (const path of ['', '/logs']) {
+    for (const path of ['', '/logs', '/files']) {
       expect((await api.get(`${api.exports}/${other}/runs/${id}${path}`)).status).toBe(404);
     }
+    expect((await api.get(`${api.exports}/${other}/runs/x/files`)).status).toBe(404);
     expect((await api.get(`${api.exports}/${other}/runs/x`)).status).toBe(404);
   });
 

@@ -17,35 +17,15 @@ interface Body extends Json {
 
 const base = (): Body =>
   exportBody({
-    interval: 'week',
-    offset_day: 1,
-    offset_hour: 3,
-    timezone: 'Europe/Berlin',
-    start_at: '2024-03-01T00:00:00Z',
-    end_at: '2999-03-01T00:00:00Z',
-    deadline_minutes: 60,
-    warn_minutes: 5,
+    ...{ interval: 'week', offset_day: 1, offset_hour: 3, timezone: 'Europe/Berlin' },
+    ...{ start_at: '2024-03-01T00:00:00Z', end_at: '2999-03-01T00:00:00Z' },
+    ...{ deadline_minutes: 60, warn_minutes: 5, model: 'events', paused: true },
     dsl_query: 'select event from events',
-    model: 'events',
-    paused: true,
   });
 
 /** Values that are wrong for most schemas; which ones, the schema says. */
 const odd = [
-  5,
-  -1,
-  1e9,
-  1.5,
-  true,
-  'odd value',
-  '',
-  ' ',
-  'x'.repeat(5_000),
-  [],
-  [5],
-  [''],
-  {},
-  null,
+  ...[5, -1, 1e9, 1.5, true, 'odd value', '', ' ', 'x'.repeat(5_000), [], [5], [''], {}, null],
 ];
 
 /** What only rules find. */

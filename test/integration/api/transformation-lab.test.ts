@@ -73,11 +73,9 @@ describe('the lab', () => {
       return event;
     }`;
     const { body: plugin } = await api.post(plugins, { name: 'Deep', source });
+    const configs = [{ plugin: plugin.id }];
     const tried = (levels: number) =>
-      api.post(lab, {
-        configs: [{ plugin: plugin.id }],
-        rows: [{ uuid: 'a', event: 'x', levels, properties: 1 }],
-      });
+      api.post(lab, { configs, rows: [{ uuid: 'a', event: 'x', levels, properties: 1 }] });
     expect((await tried(900)).status).toBe(200);
     const { status, body } = await tried(1_100);
     expect([status, body.detail]).toEqual([400, expect.stringMatching(/^source\.json_too_deep: /)]);
@@ -94,9 +92,8 @@ describe('the lab', () => {
   });
 
   test('shows a saved export through a changed chain, without what its query leaves out', async () => {
-    const saved = await api.create({
-      dsl_query: 'select event, properties.email as email from events',
-    });
+    const dsl_query = 'select event, properties.email as email from events';
+    const saved = await api.create({ dsl_query });
     const asked = { id: saved.id, configs: [dropEmail], limit: 1 };
     const [row] = await run(asked);
     expect(row?.row.distinct_id).toMatch(/^user \d$/);
@@ -118,8 +115,7 @@ describe('the lab', () => {
   });
 
   test('asks for the scopes that a body needs', async () => {
-    const saved = await api.create();
-    const { id } = saved;
+    const { id } = await api.create();
     const bodies = {
       given: { configs: [], rows: [{ event: 'a' }] },
       steps: { configs: [], limit: 1 },
@@ -170,10 +166,8 @@ describe("the lab with an organization's own plugins", () => {
       event.properties.seen = true;
       return event;
     }`);
-    const rows = ['paid', 'spam', 'odd'].map((event) => ({
-      event,
-      properties: { n: 1, email: 'a@example.com' },
-    }));
+    const properties = { n: 1, email: 'a@example.com' };
+    const rows = ['paid', 'spam', 'odd'].map((event) => ({ event, properties }));
     const [paid, spam, odd] = await run({ configs: [{ plugin: own }, dropEmail], rows }, client);
     expect(paid?.result).toEqual({ event: 'paid', properties: { n: 1, seen: true } });
     expect(paid?.steps[0]).toMatchObject({

@@ -19,9 +19,7 @@ beforeAll(() => {
   env = cliEnv(api);
 });
 beforeEach(async () => {
-  for (const { id } of await stored()) {
-    await api.delete(`${api.exports}/${id}`);
-  }
+  for (const { id } of await stored()) await api.delete(`${api.exports}/${id}`);
 });
 
 async function stored() {
@@ -56,11 +54,8 @@ test('filters beside a query change nothing the second time, by either name of t
     expect(has, String(name)).toMatch(/WHERE .*plan.* IN \('pro'\)/);
   }
   const second = await apply(file);
-  expect([second.code, second.err, second.out]).toEqual([
-    0,
-    '',
-    expect.stringContaining('No change: 5 exports as in the file.'),
-  ]);
+  expect([second.code, second.err]).toEqual([0, '']);
+  expect(second.out).toContain('No change: 5 exports as in the file.');
   expect(await stored()).toEqual(before);
   const { out } = await runCli(['export'], { env });
   const back = await runCli(['apply', '-f', '-'], { env, input: out });
@@ -105,10 +100,8 @@ test('what is wrong with filters or a query names the field, and changes nothing
   for (const [fields, message] of refusals) {
     for (const name of ['Stored', 'New']) {
       const { code, err } = await apply([{ ...wanted(name), ...fields }]);
-      expect([code, err]).toEqual([
-        1,
-        expect.stringContaining(message.replace('(Stored)', `(${name})`)),
-      ]);
+      const says = message.replace('(Stored)', `(${name})`);
+      expect([code, err]).toEqual([1, expect.stringContaining(says)]);
     }
   }
   expect(await stored()).toEqual(before);
@@ -177,18 +170,13 @@ describe('a whole file', () => {
     const changed = await apply((all) => {
       Object.assign(all.transformations[1] ?? {}, { enabled: false });
     });
-    expect(changed.out.split('\n').filter((line) => /^[~+-]/.test(line))).toEqual([
-      expect.stringMatching(/^~ update {5}step Mask .*: enabled$/),
-    ]);
-    const without = (all: Whole) => {
-      all.transformations.shift();
-    };
+    const update = expect.stringMatching(/^~ update {5}step Mask .*: enabled$/);
+    expect(changed.out.match(/^[~+-].*/gm)).toEqual([update]);
+    const without = (all: Whole) => void all.transformations.shift();
     const kept = await apply(without);
     expect(kept.out).not.toMatch(/^-/m);
     const pruned = await apply(without, ['--prune', '--yes']);
-    expect(pruned.out.split('\n').filter((line) => line.startsWith('-'))).toEqual([
-      expect.stringContaining('step Drop'),
-    ]);
+    expect(pruned.out.match(/^-.*/gm)).toEqual([expect.stringContaining('step Drop')]);
     expect(summaryOf(await apply(without, ['--prune', '--yes']))).toEqual([
       'Transformations: 0 steps created, 0 updated, 0 deleted, 1 unchanged.',
       'No change: 2 exports as in the file.',

@@ -6,7 +6,6 @@ import { readConfig } from '../../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../../src/main/connectors.ts';
 import type { WireBody } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -53,10 +52,8 @@ test('creates, then changes nothing, then changes what differs, and secrets neve
   expect(second.out).toContain('No change: 2 exports as in the file.');
   expect(await stored()).toEqual(before);
 
-  const file = [
-    wanted('One', { config: { prefix: 'new' }, start_at: '2024-03-01' }),
-    wanted('Two'),
-  ];
+  const other = wanted('One', { config: { prefix: 'new' }, start_at: '2024-03-01' });
+  const file = [other, wanted('Two')];
   const third = await apply(file);
   expect(third.out).toContain('    start_at: null → "2024-03-01"\n');
   expect(third.out).toContain('    destination.config.prefix: "" → "new"\n');
@@ -67,9 +64,8 @@ test('creates, then changes nothing, then changes what differs, and secrets neve
 });
 
 test('takes the layout of the files, says what of it changes, and refuses what cannot be', async () => {
-  const layout = {
-    ...{ partition_by: ['event', 'day(inserted_at)'], file_name: '{start}_{end}.{generation}' },
-  };
+  const partition_by = ['event', 'day(inserted_at)'];
+  const layout = { partition_by, file_name: '{start}_{end}.{generation}' };
   await apply([wanted('One', { config: layout })]);
   const [one] = await stored();
   expect(one?.destination).toMatchObject({ config: layout });
@@ -82,23 +78,20 @@ test('takes the layout of the files, says what of it changes, and refuses what c
   const refused = await apply([wanted('One', { config: wrong })]);
   expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/partition_by.*day/s)]);
   const struck = await apply([wanted('One', { config: { ...layout, success_file: false } })]);
-  expect([struck.code, struck.output]).toEqual([
-    1,
-    expect.stringContaining('destination.config.success_file: Sluice no longer has it. Remove it.'),
-  ]);
+  expect(struck.code).toBe(1);
+  expect(struck.output).toContain(
+    'destination.config.success_file: Sluice no longer has it. Remove it.',
+  );
   const stale = await apply([{ ...wanted('One'), freshness_minutes: 90 }]);
-  expect([stale.code, stale.output]).toEqual([
-    1,
-    expect.stringMatching(/freshness_minutes: Sluice no longer has it\. .*deadline_minutes/),
-  ]);
+  expect(stale.code).toBe(1);
+  expect(stale.output).toMatch(/freshness_minutes: Sluice no longer has it\. .*deadline_minutes/);
 });
 
 test('a dry run and its JSON change nothing', async () => {
   const { code, out } = await apply([wanted('One')], ['--dry-run', '--json']);
   expect(code).toBe(0);
-  expect(JSON.parse(out)).toEqual([
-    { action: 'create', name: 'One', id: null, changes: [], error: null },
-  ]);
+  const planned = { action: 'create', name: 'One', id: null, changes: [], error: null };
+  expect(JSON.parse(out)).toEqual([planned]);
   expect(await stored()).toEqual([]);
 });
 
@@ -211,9 +204,7 @@ test('the same file from several at once creates each export once, and prunes ea
 });
 
 test('a name that two exports have is refused with their ids', async () => {
-  await api.post(api.exports, exportBody({ name: 'Twice' }));
-  await api.post(api.exports, exportBody({ name: 'Twice' }));
-  const ids = (await stored()).map(({ id }) => id);
+  const ids = [(await api.create({ name: 'Twice' })).id, (await api.create({ name: 'Twice' })).id];
   const { code, err } = await apply([wanted('Twice')]);
   expect(code).toBe(1);
   for (const id of ids) expect(err).toContain(id);
@@ -221,11 +212,9 @@ test('a name that two exports have is refused with their ids', async () => {
 
 test('export prints a file that apply accepts, with variables for secrets and no change', async () => {
   const query = `SELECT properties."\${x}" AS x, event FROM events`;
-  const created = await api.post(
-    api.exports,
-    exportBody({ name: 'Tricky, name', dsl_query: query, start_at: '2024-03-01T00:00:00Z' }),
-  );
-  expect(created.status, created.text).toBe(201);
+  const { id } = await api.create({
+    ...{ name: 'Tricky, name', dsl_query: query, start_at: '2024-03-01T00:00:00Z' },
+  });
   const { out } = await runCli(['export'], { env });
   expect(out).toContain(`aws_secret_access_key: \${TRICKY_NAME_AWS_SECRET_ACCESS_KEY}`);
   expect(out).not.toContain('canary-');
@@ -233,25 +222,19 @@ test('export prints a file that apply accepts, with variables for secrets and no
   expect(back).toMatchObject({ code: 0, err: '' });
   expect(back.out).toContain('No change: 1 export as in the file.');
 
-  await api.delete(`${api.exports}/${created.body.id}`);
-  const again = await runCli(['apply', '-f', '-'], {
-    env: {
-      ...env,
-      TRICKY_NAME_AWS_ACCESS_KEY_ID: env.KEY_ID,
-      TRICKY_NAME_AWS_SECRET_ACCESS_KEY: env.SECRET,
-    },
-    input: out,
-  });
+  await api.delete(`${api.exports}/${id}`);
+  const named = {
+    TRICKY_NAME_AWS_ACCESS_KEY_ID: env.KEY_ID,
+    TRICKY_NAME_AWS_SECRET_ACCESS_KEY: env.SECRET,
+  };
+  const again = await runCli(['apply', '-f', '-'], { env: { ...env, ...named }, input: out });
   expect(again, again.output).toMatchObject({ code: 0, err: '' });
   expect((await stored())[0]).toMatchObject({ name: 'Tricky, name', dsl_query: query });
 });
 
 test('a directory that is stored below the project is the same, so a second apply changes nothing', async () => {
-  const file = {
-    name: 'Files',
-    interval: 'hour',
-    destination: { type: 'File', config: { directory: 'out' } },
-  };
+  const destination = { type: 'File', config: { directory: 'out' } };
+  const file = { name: 'Files', interval: 'hour', destination };
   const first = await apply([file]);
   expect(first).toMatchObject({ code: 0, err: '' });
   expect((await stored())[0]?.destination.config.directory).toMatch(/^\d+\/out$/);
@@ -306,12 +289,8 @@ test('the chain of the project is part of the file, and is applied before the ex
     await writeFile(file, stringify({ transformations, exports: [wanted('Masked')] }));
     return runCli(['apply', '-f', file, ...args], { env: { ...env, HASH_SALT: 'canary-salt' } });
   };
-  const hash = {
-    name: 'Hash',
-    plugin: 'Hash properties',
-    enabled: true,
-    config: { properties: 'email', salt: `\${HASH_SALT}` },
-  };
+  const config = { properties: 'email', salt: `\${HASH_SALT}` };
+  const hash = { name: 'Hash', plugin: 'Hash properties', enabled: true, config };
   const drop = { ...hash, name: 'Drop', plugin: 'Drop properties', config: { properties: 'plan' } };
   const first = await applyChain([hash, drop]);
   expect(first).toMatchObject({ code: 0, err: '' });
@@ -346,19 +325,13 @@ test('the chain of the project is part of the file, and is applied before the ex
   await applyChain([drop], '--prune', '--yes');
   expect(await chain()).toEqual([['Drop', true, 1]]);
   // A chain that the service refuses holds the exports: none of them may send rows without it.
-  await writeFile(
-    file,
-    stringify({
-      transformations: [{ ...hash, name: 'Bad', config: { properties: 'email', salt: '' } }],
-      exports: [{ ...wanted('Never'), transformations: true }],
-    }),
-  );
+  const bad = { ...hash, name: 'Bad', config: { properties: 'email', salt: '' } };
+  const never = { ...wanted('Never'), transformations: true };
+  await writeFile(file, stringify({ transformations: [bad], exports: [never] }));
   const held = await runCli(['apply', '-f', file], { env });
   expect(held.code, held.output).toBe(1);
   expect((await stored()).map(({ name }) => name)).not.toContain('Never');
   const refused = await applyChain([{ ...drop, plugin: 'No such' }]);
-  expect([refused.code, refused.err]).toEqual([
-    1,
-    'transformations[0]: there is no plugin No such.\n',
-  ]);
+  const says = 'transformations[0]: there is no plugin No such.\n';
+  expect([refused.code, refused.err]).toEqual([1, says]);
 });

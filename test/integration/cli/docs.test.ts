@@ -35,18 +35,12 @@ beforeAll(async () => {
   await changeRole('GRANT pg_read_all_stats TO {role}');
   installation = await startInstallation({ workers: 1 });
   const { db, tenant, s3, client, shop } = installation;
-  const { key } = await createKey(db, {
-    organizationId: tenant.organizationId,
-    projectIds: [tenant.projectIds[0]],
-    name: 'cli',
-  });
+  const { organizationId, projectIds } = tenant;
+  const given = { organizationId, projectIds: [projectIds[0]], name: 'cli' };
+  const { key } = await createKey(db, given);
   env = {
-    ...installation.env,
-    SLUICE_URL: client.baseUrl,
-    SLUICE_KEY: key,
-    S3_ENDPOINT: s3.endpoint,
-    S3_BUCKET: bucket,
-    S3_REGION: region,
+    ...{ ...installation.env, SLUICE_URL: client.baseUrl, SLUICE_KEY: key },
+    ...{ S3_ENDPOINT: s3.endpoint, S3_BUCKET: bucket, S3_REGION: region },
     AWS_ACCESS_KEY_ID: installation.secrets.get('the access key id') ?? '',
     AWS_SECRET_ACCESS_KEY: installation.secrets.get('the secret access key') ?? '',
   };

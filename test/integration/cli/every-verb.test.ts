@@ -33,16 +33,12 @@ beforeAll(async () => {
     operator: { ...service, SLUICE_KEY: operator.key },
     here: { ...installation.env },
   };
-  const destination = {
-    type: 'S3',
-    config: {
-      bucket_name: bucket,
-      region,
-      endpoint_url: s3.endpoint,
-      aws_access_key_id: secrets.get('the access key id'),
-      aws_secret_access_key: secrets.get('the secret access key'),
-    },
+  const keys = {
+    aws_access_key_id: secrets.get('the access key id'),
+    aws_secret_access_key: secrets.get('the secret access key'),
   };
+  const place = { bucket_name: bucket, region, endpoint_url: s3.endpoint };
+  const destination = { type: 'S3', config: { ...place, ...keys } };
   const project = `/api/projects/${tenant.projectIds[0]}`;
   for (const name of ['Kept', 'Deleted']) {
     const body = { name, model: 'orders', interval: 'hour', destination, deadline_minutes: 30 };
@@ -70,15 +66,8 @@ beforeAll(async () => {
   made.set('organization', tenant.organizationId);
   const at = '2024-03-01T00:00:00.000000Z';
   const note = { request: unknownOrder, asked_at: at, rows: 1, files: [] };
-  const booking = {
-    kind: 'erased',
-    start: at,
-    end: at,
-    at,
-    before: { rows: 2 },
-    after: { rows: 1 },
-    note,
-  };
+  const change = { before: { rows: 2 }, after: { rows: 1 }, note };
+  const booking = { kind: 'erased', start: at, end: at, at, ...change };
   await db.query(
     `insert into statements (export_id, number, body, sha256, period_start, period_end, balance) values ($1, 99, $2, '', now(), now(), '{}')`,
     [made.get('Kept'), Buffer.from(JSON.stringify({ bookings: [booking] }))],
@@ -121,14 +110,8 @@ const hook = ['--webhook', 'https://127.0.0.1:1/hook'];
 /** Every verb, in an order in which each finds what it needs. */
 const rows: Readonly<Record<string, Row>> = {
   'exports create': owner([
-    '--set',
-    'name=Made',
-    '--set',
-    'interval=day',
-    '--set',
-    'model=order_totals',
-    '--set',
-    'destination={type: NoOp, config: {}}',
+    ...['--set', 'name=Made', '--set', 'interval=day', '--set', 'model=order_totals'],
+    ...['--set', 'destination={type: NoOp, config: {}}'],
   ]),
   'exports list': owner([]),
   'exports get': owner(['Kept']),
@@ -184,9 +167,7 @@ const rows: Readonly<Record<string, Row>> = {
   'organizations rename': operator(['{initech}', '--name', 'Initech']),
   'organizations disable': operator(['{initech}']),
   'organizations enable': operator(['{initech}']),
-  'projects create': operator(['--organization', '{initech}', '--name', 'Web'], {
-    keeps: 'web',
-  }),
+  'projects create': operator(['--organization', '{initech}', '--name', 'Web'], { keeps: 'web' }),
   'projects list': operator(['--organization', '{initech}']),
   'projects rename': operator(['{web}', '--name', 'Web']),
   'projects disable': operator(['{web}']),
@@ -250,24 +231,10 @@ const textFor = (name: string): string | undefined =>
   ({ folder, project: env.owner.SLUICE_PROJECT })[name] ?? made.get(name);
 
 /** Values that only the service, or nothing, can refuse. */
-const freeText = [
-  '--search',
-  '--customer',
-  '--description',
-  '--reason',
-  '--name',
-  '--run',
-  '--project',
-  '--file',
-  '--set',
-  '--tenant-key',
-  '--key',
-  '--column',
-  '--confirm',
-  '--export',
-  '--organization',
-  '--recipients',
-];
+const freeText =
+  '--search --customer --description --reason --name --run --project --file --set --tenant-key --key --column --confirm --export --organization --recipients'.split(
+    ' ',
+  );
 
 test('every verb has a row, and --json', () => {
   const known = [...Object.keys(rows), ...withoutJson].toSorted();

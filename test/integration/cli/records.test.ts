@@ -149,15 +149,11 @@ test('transformations are listed, made, changed and deleted with a key of one pr
 test('a backfill that stopped itself says why, and not that all of it is done', async () => {
   const id = await create({ name: 'Stops' });
   const waiting = sluice(['backfill', id, '--last', '3h']);
-  await until(
-    async () =>
-      (
-        await api.sql`
-          update backfills set status = 'Cancelled', stopped_reason = 'destination.bucket_not_found: gone.',
-            finished_at = now()
-            where export_id = ${id} and status = 'Running' returning 1`
-      ).length > 0,
-  );
+  const stop = () => api.sql`
+    update backfills set status = 'Cancelled', stopped_reason = 'destination.bucket_not_found: gone.',
+      finished_at = now()
+      where export_id = ${id} and status = 'Running' returning 1`;
+  await until(async () => (await stop()).length > 0);
   const { code, err, output } = await waiting;
   expect([code, err]).toEqual([
     1,

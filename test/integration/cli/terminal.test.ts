@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { useApi } from '../../support/api-under-test.ts';
-import { cliEnv, runCli } from '../../support/cli.ts';
+import { cliEnv, type CliOptions, runCli } from '../../support/cli.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
@@ -18,6 +18,16 @@ beforeAll(async () => {
   env = cliEnv(api);
 });
 
+/** What `logs -f` of an export shows, and waits for it to show a text. */
+function follow(id: string, options: Partial<CliOptions> = {}) {
+  let shown = '';
+  const onOutput = (text: string) => (shown += text);
+  const ended = runCli(['logs', id, '-f'], { env, onOutput, ...options });
+  const has = (text: string, times = 1) =>
+    until(() => shown.split(text).length > times, { message: () => `${text} in ${shown}` });
+  return { ended, has, shown: () => shown };
+}
+
 test('logs -f prints each entry once, also one that becomes visible after a newer one', async () => {
   const body = await api.create();
   const log = (message: string, agoMs = 0) =>
@@ -26,16 +36,7 @@ test('logs -f prints each entry once, also one that becomes visible after a newe
   await log('first', 5_000);
   await log('second', 4_000);
   const stop = new AbortController();
-  let shown = '';
-  const following = runCli(['logs', body.id, '-f'], {
-    env,
-    signal: stop.signal,
-    onOutput: (text) => {
-      shown += text;
-    },
-  });
-  const has = (message: string) =>
-    until(() => shown.includes(message), { message: () => `${message} in ${shown}` });
+  const { ended, has, shown } = follow(body.id, { signal: stop.signal });
   await has('second');
   await log('newest');
   await has('newest');
@@ -43,11 +44,11 @@ test('logs -f prints each entry once, also one that becomes visible after a newe
   await log('belated', 2_000);
   await log('newest');
   await has('belated');
-  await until(() => shown.match(/newest/g)?.length === 2, { message: () => `twice in ${shown}` });
+  await has('newest', 2);
   stop.abort();
-  const { code, err } = await following;
+  const { code, err } = await ended;
   expect([code, err]).toEqual([0, '']);
-  const messages = shown
+  const messages = shown()
     .trimEnd()
     .split('\n')
     .map((line) => line.split(/ {2,}/).at(-1));
@@ -57,26 +58,17 @@ test('logs -f prints each entry once, also one that becomes visible after a newe
 test('logs -f ends with one line if the key is revoked', async () => {
   const body = await api.create();
   const { organizationId, projectIds } = api.tenant;
-  const { key, apiKey } = await createKey(api.db, {
-    organizationId,
-    projectIds: [projectIds[0]],
-  });
+  const { key, apiKey } = await createKey(api.db, { organizationId, projectIds: [projectIds[0]] });
   const log = (message: string) =>
     api.sql`
       insert into log_entries (team_id, export_id, level, message)
         values (${projectIds[0]}, ${body.id}, 'INFO', ${message})`;
   await log('before');
-  let shown = '';
-  const following = runCli(['logs', body.id, '-f'], {
-    env: { ...env, SLUICE_KEY: key },
-    onOutput: (text) => {
-      shown += text;
-    },
-  });
-  await until(() => shown.includes('before'), { message: () => `before in ${shown}` });
+  const { ended, has } = follow(body.id, { env: { ...env, SLUICE_KEY: key } });
+  await has('before');
   await api.sql`update api_keys set revoked_at = now() where id = ${apiKey.id}`;
   await log('after');
-  const { code, out, err } = await following;
+  const { code, out, err } = await ended;
   expect(code).toBe(4);
   expect(err).toMatch(/^SLUICE_KEY: .*Set SLUICE_KEY to a key of http:.*\n$/);
   expect(out).not.toContain('after');

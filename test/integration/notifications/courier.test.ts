@@ -48,6 +48,17 @@ const allAre = (status: string) => async () => (await statuses()).every((each) =
 const factsOf = ({ body }: { readonly body: string }) =>
   (JSON.parse(body) as { data: { n?: number } }).data.n;
 
+/** A webhook to the receiver, and a process that sends what happens. */
+async function openHook() {
+  const hook = await createWebhook(side, sender, receiver);
+  return { ...hook, courier: couriers.add(sender) };
+}
+/** Looks once for what to send, and waits until as many attempts have ended. */
+async function send(courier: ReturnType<Couriers['add']>, outcomes: number) {
+  await courier.collect();
+  await until(() => couriers.outcomes.length === outcomes);
+}
+
 const lease = { limit: 10, perOrganization: 10, leaseMs: 60_000 };
 
 describe('a delivery', () => {
@@ -69,12 +80,10 @@ describe('a delivery', () => {
   });
 
   it('of an export comes after those before it, also after a failure', async () => {
-    await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
+    const { courier } = await openHook();
     receiver.answer(503);
     for (const n of [1, 2, 3]) await happen({ n });
-    await courier.collect();
-    await until(() => couriers.outcomes.length === 1);
+    await send(courier, 1);
     receiver.answer(204);
     // The first one waits for its next attempt, and the others wait for the first.
     await courier.collect();
@@ -83,31 +92,24 @@ describe('a delivery', () => {
     await courier.collect();
     await until(allAre('delivered'));
     expect(receiver.received.map(factsOf)).toEqual([1, 1, 2, 3]);
-    expect(couriers.outcomes.map(({ answer }) => answer)).toEqual([
-      'HTTP 503',
-      'HTTP 204',
-      'HTTP 204',
-      'HTTP 204',
-    ]);
+    const answers = couriers.outcomes.map(({ answer }) => answer);
+    expect(answers).toEqual(['HTTP 503', 'HTTP 204', 'HTTP 204', 'HTTP 204']);
   });
 
   it('of another export is not delayed by it', async () => {
-    await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
+    const { courier } = await openHook();
     const other = await side.exportWithRuns(1);
     receiver.answer((response, { body }) => {
       response.writeHead(body.includes(exportId) ? 500 : 204).end();
     });
     await happen();
     await happen({}, other.id);
-    await courier.collect();
-    await until(() => couriers.outcomes.length === 2);
+    await send(courier, 2);
     expect((await statuses()).sort()).toEqual(['delivered', 'waiting']);
   });
 
   it('is given up after its last attempt, and can be sent again with the same id', async () => {
-    const { target } = await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
+    const { target, courier } = await openHook();
     receiver.answer(500);
     await happen();
     await until(async () => {
@@ -127,8 +129,7 @@ describe('a delivery', () => {
   });
 
   it('of a process that died is sent by another one, once its lease has ended', async () => {
-    await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
+    const { courier } = await openHook();
     await happen();
     expect(await claimDeliveries(side.db, 'webhook', lease)).toHaveLength(1);
     await courier.collect();
@@ -179,15 +180,13 @@ describe('a receiver', () => {
   });
 
   it('is not followed to where it redirects, and its answer is not read', async () => {
-    await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
+    const { courier } = await openHook();
     receiver.answer((response) => {
       response.writeHead(302, { location: '/elsewhere' });
       response.write('x'.repeat(1_000));
     });
     await happen();
-    await courier.collect();
-    await until(() => couriers.outcomes.length === 1);
+    await send(courier, 1);
     expect(couriers.outcomes[0]).toMatchObject({ delivered: false, answer: 'HTTP 302' });
     expect(receiver.received.map(({ path }) => path)).toEqual(['/hooks/sluice']);
   });
@@ -229,13 +228,11 @@ describe('a receiver', () => {
   });
 
   it('that fails for five days is disabled, with the reason, and what waits for it ends', async () => {
-    await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
+    const { courier } = await openHook();
     receiver.answer(500);
     await happen();
     await happen();
-    await courier.collect();
-    await until(() => couriers.outcomes.length === 1);
+    await send(courier, 1);
     const stateOf = async () => {
       const [row] = await side.sql<{ enabled: boolean; reason: string; since: string }>`
         select enabled, disabled_reason as reason, failing_since as since from notification_targets`;
@@ -258,17 +255,13 @@ describe('a receiver', () => {
     const strict = senderTo([]);
     // It was stored while the operator allowed it.
     const earlier = { ...strict, refusalOf: () => null };
-    for (const url of [
-      'https://127.0.0.1:9/',
-      'https://169.254.169.254/latest',
-      'https://[::1]/',
-    ]) {
+    for (const host of ['127.0.0.1:9/', '169.254.169.254/latest', '[::1]/']) {
+      const url = `https://${host}`;
       await createWebhook(side, earlier, { url }, { events: ['export.failing'] });
     }
     const courier = couriers.add(strict);
     await happen();
-    await courier.collect();
-    await until(() => couriers.outcomes.length === 3);
+    await send(courier, 3);
     const answers = couriers.outcomes.map(({ answer }) => answer);
     expect(answers).toEqual(Array(3).fill('endpoint_forbidden'));
   });

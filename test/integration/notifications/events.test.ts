@@ -17,10 +17,6 @@ beforeEach(async () => {
   await webhook();
 });
 
-async function completeRun(runId = ''): Promise<void> {
-  expect(await side.complete(await side.claim(runId))).toBe(true);
-}
-
 /** All attempts of the run meet transient errors. */
 async function exhaust(runId = ''): Promise<void> {
   const context = side.withPolicy({ retry: { maxAttempts: 1, baseMs: 0, capMs: 0 } });
@@ -30,15 +26,14 @@ async function exhaust(runId = ''): Promise<void> {
 describe('an export', () => {
   it('notifies once that it fails, and once that it works again', async () => {
     const { id, runIds } = await side.exportWithRuns(5);
-    await completeRun(runIds[0]);
+    await side.completeRuns(runIds[0]);
     expect(await types()).toEqual([]);
     for (const run of [runIds[1], runIds[2]]) {
       // A destination that worked before is asked twice.
       for (const _ of [1, 2]) await side.failAttempt(run ?? '', denied);
     }
     expect(await types()).toEqual(['export.failing']);
-    await completeRun(runIds[3]);
-    await completeRun(runIds[4]);
+    await side.completeRuns(runIds[3], runIds[4]);
     const all = await deliveriesOf(side.db);
     expect(all.map(({ type }) => type)).toEqual(['export.failing', 'export.recovered']);
     expect(all[0]?.facts).toMatchObject({
@@ -54,7 +49,7 @@ describe('an export', () => {
     await exhaust(runIds[0]);
     await exhaust(runIds[1]);
     expect(await types()).toEqual(['export.retries_exhausted']);
-    await completeRun(runIds[2]);
+    await side.completeRuns(runIds[2]);
     expect(await types()).toEqual(['export.retries_exhausted', 'export.recovered']);
   });
 
@@ -108,7 +103,7 @@ describe('an export', () => {
 it('a backfill notifies that it has ended, with its runs', async () => {
   const { id } = await side.exportWithRuns(2);
   const runs = await side.listRuns(id);
-  for (const run of runs) await completeRun(run.id);
+  await side.completeRuns(...runs.map((run) => run.id));
   const reach = { organizationId: side.tenant.organizationId, teamId: null };
   const batchExport = await findBatchExport(side.db, reach, id);
   if (!batchExport) throw new Error('the export is gone');
@@ -122,7 +117,7 @@ it('a backfill notifies that it has ended, with its runs', async () => {
   await advanceBackfill(side.context, backfillId);
   const made = (await side.listRuns(id)).filter((run) => run.backfillId === backfillId);
   expect(made).toHaveLength(2);
-  for (const run of made) await completeRun(run.id);
+  await side.completeRuns(...made.map((run) => run.id));
   await advanceBackfill(side.context, backfillId);
   const [ended] = await deliveriesOf(side.db);
   expect(ended?.type).toBe('backfill.completed');
@@ -199,21 +194,16 @@ describe('a target', () => {
     await forgetNotifications(side.db);
     const other = await createTenant(side.db);
     const [project] = other.projectIds;
-    const ofAll = await webhook({
-      organizationId: other.organizationId,
-    });
-    await webhook({
-      organizationId: other.organizationId,
-      teamId: project,
-    });
+    const ofAll = await webhook({ organizationId: other.organizationId });
+    await webhook({ organizationId: other.organizationId, teamId: project });
     await side.sql`
       insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts,
         about_organization_id, team_id)
        values (${ofAll.target.id}, ${other.organizationId}, 'webhook', gen_random_uuid(), 'test',
          '{}', ${other.organizationId}, ${project})`;
     await side.sql`delete from projects where id = ${project}`;
-    const left = await side.sql<{ n: number }>`
-      select count(*) as n from notification_targets union all select count(*) from notification_deliveries`;
-    expect(left.map(({ n }) => n)).toEqual([1, 0]);
+    const left = await side.sql.values`
+      select count(*) from notification_targets union all select count(*) from notification_deliveries`;
+    expect(left).toEqual([1, 0]);
   });
 });

@@ -1,3 +1,4 @@
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
 import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
@@ -25,16 +26,10 @@ async function createLate(wanted: ExportWanted = {}): Promise<string> {
   return id;
 }
 
-interface Lateness {
-  /** Seconds; null: not late. */
-  readonly lateFor: number | null;
-}
-
-async function lateness(id: string): Promise<Lateness['lateFor']> {
-  const [row] = await side.sql<Lateness>`
-    select extract(epoch from now() - late_since)::float8 as "lateFor" from batch_exports where id = ${id}`;
-  return row?.lateFor ?? null;
-}
+/** Seconds; null: not late. */
+const lateness = (id: string) =>
+  side.sql.value<number | null>`
+    select extract(epoch from now() - late_since)::float8 from batch_exports where id = ${id}`;
 
 describe('an export without a deadline', () => {
   it('is late once its data is older, since the moment when it became so', async () => {
@@ -60,10 +55,10 @@ describe('an export without a deadline', () => {
     await checkLateness(side.db);
     await side.decide();
     const runs = await side.listRuns(id);
-    await side.complete(await side.claim(runs[0]?.id ?? ''));
+    await side.completeRuns(runs[0]?.id);
     await checkLateness(side.db);
     expect(await types()).toEqual(['export.late']);
-    for (const run of runs.slice(1)) await side.complete(await side.claim(run.id));
+    await side.completeRuns(...runs.slice(1).map((run) => run.id));
     await checkLateness(side.db);
     expect(await lateness(id)).toBeNull();
     expect(await types()).toEqual(['export.late', 'export.on_time']);
@@ -96,7 +91,7 @@ describe('an export without a deadline', () => {
   });
 
   it('is not late after its end or before its start', async () => {
-    const now = Date.parse((await side.sql<{ at: string }>`select now() as at`)[0]?.at ?? '');
+    const now = await readNow(side.db);
     const old = 300 * minuteMs;
     const ended = await createLate({ createdMsAgo: old, endAt: now - 250 * minuteMs });
     const future = await createLate({ createdMsAgo: old, startAt: now + minuteMs });
@@ -129,10 +124,8 @@ describe('disabled tenants', () => {
       api.sql`select distinct on (event_id) type, facts from notification_deliveries`;
     for (const at of [`organizations/${api.tenant.organizationId}`, `projects/${api.teamId}`]) {
       await operator.patch(`/api/admin/${at}`, { disabled: true });
-      const [stored] = await api.sql<{ reason: string }>`
-        select paused_code as reason from batch_exports`;
       // The trigger names these reasons.
-      expect(disabledCodes).toContain(stored?.reason);
+      expect(disabledCodes).toContain(await api.sql.value`select paused_code from batch_exports`);
       expect(await events()).toEqual([]);
       await operator.patch(`/api/admin/${at}`, { disabled: false });
     }

@@ -6,13 +6,13 @@ import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { checkLateness } from '../../../src/state/store/exports/export-states.ts';
 import { createWebhook, senderTo } from '../../support/notified.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import { startReceiver } from '../../support/receiver.ts';
 import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 let backend: TestQueueBackend;
-let receiver: Receiver;
+const receiver = useStage(startReceiver);
 let foundation: Foundation;
 let worker: Part | undefined;
 
@@ -21,7 +21,6 @@ beforeAll(async () => {
   const [postgres] = queueBackends;
   if (!postgres) throw new Error('no queue');
   backend = await postgres.open(side.url);
-  receiver = await startReceiver();
   await ensureEventsTable(side.url);
   const config = side.workerConfig({
     ...backend.env,
@@ -32,7 +31,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await worker?.close();
   await foundation?.close();
-  await receiver?.close();
   await backend?.stop();
 });
 

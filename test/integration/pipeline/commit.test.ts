@@ -185,19 +185,11 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
       const again = attempt(bench, destination, { ...job, runId: randomUUID() });
       await again.exported;
       expect(again.asked).toEqual(['reading', 'commit', 'lease']);
-      const lost = attempt(
-        bench,
-        destination,
-        { ...job, runId: randomUUID() },
-        {
-          lease: {
-            holds: () => true,
-            extend: async (always) => {
-              if (always) throw new SluiceError('run.lease_lost');
-            },
-          },
-        },
-      );
+      const extend = async (always: boolean) => {
+        if (always) throw new SluiceError('run.lease_lost');
+      };
+      const lease = { holds: () => true, extend };
+      const lost = attempt(bench, destination, { ...job, runId: randomUUID() }, { lease });
       expect(await codeOf(lost.exported)).toBe('run.lease_lost');
     });
   });
@@ -217,25 +209,13 @@ describe('a tombstone at a store without conditions', () => {
     await destination.probe(AbortSignal.timeout(30_000));
     const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'), job.sign);
     await destination.commitManifest(key, before, null);
-    const commit = {
-      ...job,
-      generation: 2,
-      attemptGeneration: 2,
-      manifestKey: 'new/a_manifest.json',
-    };
+    const made = { generation: 2, attemptGeneration: 2, manifestKey: 'new/a_manifest.json' };
+    const commit = { ...job, ...made };
     const left = [{ key, generation: 1, manifestKey: key, etag: null, isRecent: false }];
-    const removal = await removeLeftovers(
-      destination,
-      commit,
-      left,
-      {
-        keepsRecent: true,
-        knows: async () => knows,
-        sign: job.sign,
-        confirm: async () => confirmed,
-      },
-      AbortSignal.timeout(30_000),
-    );
+    const answers = { knows: async () => knows, confirm: async () => confirmed };
+    const rules = { keepsRecent: true, sign: job.sign, ...answers };
+    const signal = AbortSignal.timeout(30_000);
+    const removal = await removeLeftovers(destination, commit, left, rules, signal);
     const found = store.server.objects(bucket).find((object) => object.key === key);
     return { ...removal, movedTo: JSON.parse(String(found?.body())).moved_to };
   }

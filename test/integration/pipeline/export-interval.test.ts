@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readThrough } from '../../../src/service/admission/small-run.ts';
 import type { IntervalSource } from '../../../src/rows/pipeline/interval-job.ts';
@@ -17,7 +17,7 @@ import {
   readManifest,
   team,
 } from '../../support/interval-bench.ts';
-import { useEach, useStage } from '../../support/use-stage.ts';
+import { inTest, useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
 const bench = useStage(() => openIntervalBench(rows));
@@ -31,12 +31,8 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     const { result } = await attempt(bench, destination, job).exported;
     const manifest = await readManifest(destination);
     expect(manifest).toMatchObject({
-      batch_export_id: job.exportId,
-      run_id: job.runId,
-      generation: 1,
-      era: 'era',
-      format: 'JSONLines',
-      total_rows: rows,
+      ...{ batch_export_id: job.exportId, run_id: job.runId, generation: 1, era: 'era' },
+      ...{ format: 'JSONLines', total_rows: rows },
     });
     expect(result).toMatchObject({ totalRows: rows, rows, rejectedRows: 0, settled: true });
     const keys = [...manifest.files.map(({ key }) => key), manifestPath];
@@ -62,15 +58,8 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     const { result, replaced } = await attempt(bench, destination, next).exported;
     expect(result.generation).toBe(2);
     expect(result.rows).toBeLessThan(rows);
-    expect(replaced).toEqual(
-      first.result.files.map(({ key, etag }) => ({
-        key,
-        etag,
-        generation: 1,
-        manifestKey: manifestPath,
-        isRecent: true,
-      })),
-    );
+    const known = { generation: 1, manifestKey: manifestPath, isRecent: true };
+    expect(replaced).toEqual(first.result.files.map(({ key, etag }) => ({ key, etag, ...known })));
   });
 
   it('writes above the generation of a bucket that is ahead of the database', async () => {
@@ -78,11 +67,8 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     const job = firstJob({ generation: 6 });
     await attempt(bench, destination, job).exported;
     // The database was restored: it knows no receipt, and gives the run number 2.
-    const { request } = job;
-    const restored = firstJob({
-      generation: 2,
-      request: { ...request, includeEvents: ['event 1'] },
-    });
+    const request = { ...job.request, includeEvents: ['event 1'] };
+    const restored = firstJob({ generation: 2, request });
     const again = attempt(bench, destination, restored);
     expect((await again.exported).result.generation).toBe(7);
     expect(again.asked).toEqual(['generation above 6', 'reading', 'commit']);
@@ -138,16 +124,14 @@ function losingRows(countsAtEnd: boolean): IntervalSource {
   return openedOtherwise(bench.source, async (...asked) => {
     const snapshot = await bench.source.open(...asked);
     let isRead = false;
-    const losing = readThrough(
-      snapshot,
-      (inner) =>
-        async function* (slice, signal) {
-          for await (const block of inner.read(slice, signal)) {
-            yield { ...block, rowCount: block.rowCount - 1 };
-          }
-          isRead = true;
-        },
-    );
+    const losing = readThrough(snapshot, (inner) => {
+      return async function* (slice, signal) {
+        for await (const block of inner.read(slice, signal)) {
+          yield { ...block, rowCount: block.rowCount - 1 };
+        }
+        isRead = true;
+      };
+    });
     const countRows = async (signal: AbortSignal) => {
       if (countsAtEnd && !isRead) throw new SluiceError('source.unavailable');
       return snapshot.countRows(signal);
@@ -163,8 +147,7 @@ it.each([
   ['while they are read', false],
   ['after they were read', true],
 ])('nothing is committed if a row is lost of those counted %s', async (_, countsAtEnd) => {
-  const { destination, close } = await openedBy.File();
-  onTestFinished(() => close());
+  const { destination } = await inTest(openedBy.File());
   const failed = attempt({ source: losingRows(countsAtEnd) }, destination, firstJob());
   expect(await codeOf(failed.exported)).toBe('source.count_mismatch');
   expect(failed.asked).toEqual(['reading']);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { encoders } from '../../../src/rows/encoders/index.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
@@ -192,98 +192,96 @@ async function exportAll(one: Given): Promise<void> {
   }
 }
 
-describe('names of key columns', () => {
-  it('are those of the query in all files, whatever is done with these', async () => {
-    await fc.assert(fc.asyncProperty(given, exportAll), { numRuns: isNightly ? 100 : 6 });
-  });
+it('are those of the query in all files, whatever is done with these', async () => {
+  await fc.assert(fc.asyncProperty(given, exportAll), { numRuns: isNightly ? 100 : 6 });
+});
 
-  it.each(['JSONLines', 'CSV', 'Parquet'])(
-    'are those of the query in lines of %s rows that a step rejects',
-    async (file_format) => {
-      await exportAll({
-        selected: [
-          { column: 'uuid', alias: 'id' },
-          { column: 'event', alias: 'uuid' },
-        ],
-        steps: ['reject'],
-        config: { file_format, compression: null },
-        writesManifest: true,
-      });
-    },
-  );
-
-  it.each(['JSONLines', 'CSV', 'Parquet'])(
-    'are read in %s by the query that made the files, if another query exchanges the names',
-    async (file_format) => {
-      await query('truncate events');
-      await addRows(5, good);
-      // Read by the wrong column, the delivered rows would be those that the source has later.
-      const later = randomUUID();
-      const { rows } = await query(
-        `update events set person_id = case when uuid = (select min(uuid::text)::uuid from events)
-           then $1::uuid else uuid end returning uuid`,
-        [later],
-      );
-      const [gone] = rows.map(({ uuid }) => uuid).toSorted();
-      const { destination, close } = await openedBy.File();
-      onTestFinished(() => close());
-      const { request } = firstJob();
-      const encoding = encodingOf({ file_format });
-      const dslQuery = 'SELECT uuid AS a, person_id AS b FROM events';
-      const job = firstJob({ request: { ...request, dslQuery }, encoding, dropsMissing: false });
-      const first = await attempt(bench, destination, job).exported;
-      const exchanged = { ...request, dslQuery: 'SELECT person_id AS a, uuid AS b FROM events' };
-      const remake = (changes: Partial<IntervalJob> = {}) =>
-        attempt(bench, destination, jobAfter(job, first, { request: exchanged, ...changes }))
-          .exported;
-      await query('delete from events where uuid = $1', [gone]);
-      await query(
-        `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'other', '2024-03-01T00:40:00Z')`,
-        [later],
-      );
-      expect(await codeOf(remake())).toBe('source.rows_missing');
-      await query(
-        `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'again', '2024-03-01T00:40:00Z')`,
-        [gone],
-      );
-      expect((await remake()).result.rows).toBe(6);
-    },
-  );
-
-  it('a search by a column that rejected rows lack counts these, and a comparison refuses them', async () => {
-    await query('truncate events');
-    await addRows(2, good);
-    await addRows(3, bad);
-    const { destination, close } = await openedBy.File();
-    onTestFinished(() => close());
-    const job = jobOf({
+it.each(['JSONLines', 'CSV', 'Parquet'])(
+  'are those of the query in lines of %s rows that a step rejects',
+  async (file_format) => {
+    await exportAll({
       selected: [
         { column: 'uuid', alias: 'id' },
-        { column: 'distinct_id', alias: 'person' },
+        { column: 'event', alias: 'uuid' },
       ],
       steps: ['reject'],
-      config: { file_format: 'JSONLines', compression: null },
+      config: { file_format, compression: null },
       writesManifest: true,
     });
-    const { result } = await attempt(bench, destination, job).exported;
-    const receipt = { ...receiptOf(result), sideFiles: [] } as unknown as Receipt;
-    const found: string[] = [];
-    let passed = 0;
-    const verify = (passOver: (() => void) | null) =>
-      verifyFiles(
-        { destination, readRows: job.readRows },
-        receipt,
-        madeBy(result.recipe),
-        [{ name: 'person', type: 'text' }],
-        (key) => found.push(key),
-        passOver,
-      );
-    expect(
-      await verify(() => {
-        passed += 1;
-      }),
-    ).toEqual([]);
-    expect([found, passed]).toEqual([['someone', 'someone'], 3]);
-    await expect(verify(null)).rejects.toThrow('rejected rows have no person');
+  },
+);
+
+it.each(['JSONLines', 'CSV', 'Parquet'])(
+  'are read in %s by the query that made the files, if another query exchanges the names',
+  async (file_format) => {
+    await query('truncate events');
+    await addRows(5, good);
+    // Read by the wrong column, the delivered rows would be those that the source has later.
+    const later = randomUUID();
+    const { rows } = await query(
+      `update events set person_id = case when uuid = (select min(uuid::text)::uuid from events)
+         then $1::uuid else uuid end returning uuid`,
+      [later],
+    );
+    const [gone] = rows.map(({ uuid }) => uuid).toSorted();
+    const { destination, close } = await openedBy.File();
+    onTestFinished(() => close());
+    const { request } = firstJob();
+    const encoding = encodingOf({ file_format });
+    const dslQuery = 'SELECT uuid AS a, person_id AS b FROM events';
+    const job = firstJob({ request: { ...request, dslQuery }, encoding, dropsMissing: false });
+    const first = await attempt(bench, destination, job).exported;
+    const exchanged = { ...request, dslQuery: 'SELECT person_id AS a, uuid AS b FROM events' };
+    const remake = (changes: Partial<IntervalJob> = {}) =>
+      attempt(bench, destination, jobAfter(job, first, { request: exchanged, ...changes }))
+        .exported;
+    await query('delete from events where uuid = $1', [gone]);
+    await query(
+      `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'other', '2024-03-01T00:40:00Z')`,
+      [later],
+    );
+    expect(await codeOf(remake())).toBe('source.rows_missing');
+    await query(
+      `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'again', '2024-03-01T00:40:00Z')`,
+      [gone],
+    );
+    expect((await remake()).result.rows).toBe(6);
+  },
+);
+
+it('a search by a column that rejected rows lack counts these, and a comparison refuses them', async () => {
+  await query('truncate events');
+  await addRows(2, good);
+  await addRows(3, bad);
+  const { destination, close } = await openedBy.File();
+  onTestFinished(() => close());
+  const job = jobOf({
+    selected: [
+      { column: 'uuid', alias: 'id' },
+      { column: 'distinct_id', alias: 'person' },
+    ],
+    steps: ['reject'],
+    config: { file_format: 'JSONLines', compression: null },
+    writesManifest: true,
   });
+  const { result } = await attempt(bench, destination, job).exported;
+  const receipt = { ...receiptOf(result), sideFiles: [] } as unknown as Receipt;
+  const found: string[] = [];
+  let passed = 0;
+  const verify = (passOver: (() => void) | null) =>
+    verifyFiles(
+      { destination, readRows: job.readRows },
+      receipt,
+      madeBy(result.recipe),
+      [{ name: 'person', type: 'text' }],
+      (key) => found.push(key),
+      passOver,
+    );
+  expect(
+    await verify(() => {
+      passed += 1;
+    }),
+  ).toEqual([]);
+  expect([found, passed]).toEqual([['someone', 'someone'], 3]);
+  await expect(verify(null)).rejects.toThrow('rejected rows have no person');
 });

@@ -12,7 +12,7 @@ import {
   openIntervalBench,
   readableKeys,
 } from '../../support/interval-bench.ts';
-import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { type OpenedStore, start } from '../../support/s3-destination.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 /** Late rows of sources that change in stranger ways than those of `supplement.test.ts`. */
@@ -20,10 +20,7 @@ import { useStage } from '../../support/use-stage.ts';
 const rows = 20;
 let store: OpenedStore;
 const bench = useStage(() => openIntervalBench(0));
-afterEach(async () => {
-  await store?.close();
-  await bench.database.sql`truncate events`;
-});
+afterEach(() => bench.database.sql`truncate events`);
 
 const query = (sql: string, values: readonly unknown[] = []) =>
   bench.database.pool.query<{ uuid: string }>(sql, [...values]);
@@ -41,7 +38,7 @@ async function addLate(person: string, count = 1, createdAt = '2024-03-01'): Pro
 
 /** Runs of one interval, one after the other. */
 async function open(changes: Partial<IntervalJob> = {}, source = bench.source) {
-  store = await openStore();
+  store = await start();
   const { destination } = store;
   await destination.probe(new AbortController().signal);
   let job = firstJob({ dropsMissing: false, ...changes });

@@ -121,25 +121,18 @@ it('brings what was written before the last snapshot and committed after it, als
   expect(side.last?.deletes).toBe(1);
 });
 
-it('refuses a table whose trigger is off', async () => {
-  const side = sideOf();
-  await sql('alter table things_1 disable trigger zz_sluice_stamp');
-  await expect(side.attempt('recorded')).rejects.toMatchObject({
-    code: 'model.version_without_trigger',
-  });
-  await sql('alter table things_1 enable always trigger zz_sluice_stamp');
-  await sql('alter table things_0 disable trigger zz_sluice_deleted');
-  await expect(side.attempt('recorded')).rejects.toMatchObject({
-    code: 'model.version_without_trigger',
-  });
-  await sql('alter table things_0 enable always trigger zz_sluice_deleted');
-  await side.attempt('recorded');
+it.each([
+  ['things_1', 'disable trigger zz_sluice_stamp', 'zz_sluice_stamp'],
+  ['things_0', 'disable trigger zz_sluice_deleted', 'zz_sluice_deleted'],
   // It would not fire in a session with session_replication_role = replica.
-  await sql('alter table things_1 enable trigger zz_sluice_stamp');
-  await expect(side.attempt('recorded')).rejects.toMatchObject({
-    code: 'model.version_without_trigger',
-  });
-  await sql('alter table things_1 enable always trigger zz_sluice_stamp');
+  ['things_1', 'enable trigger zz_sluice_stamp', 'zz_sluice_stamp'],
+])('refuses a table whose trigger is off: %s, %s', async (table, change, trigger) => {
+  const side = sideOf();
+  await sql(`alter table ${table} ${change}`);
+  const refused = { code: 'model.version_without_trigger' };
+  await expect(side.attempt('recorded')).rejects.toMatchObject(refused);
+  await sql(`alter table ${table} enable always trigger ${trigger}`);
+  await side.attempt('recorded');
 });
 
 /** A table with the columns of the model, and its export. */

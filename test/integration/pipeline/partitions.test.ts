@@ -41,12 +41,7 @@ const settings = {
 };
 const job = (changes: Partial<IntervalJob> = {}) => firstJob({ partitionBy, ...changes });
 /** The disk, several rounds, and few rows in a block. */
-const small = {
-  ...usualPartitionLimits,
-  memoryBytes: 8_000,
-  blockBytes: 1_500,
-  passBytes: 10_000,
-};
+const small = { ...usualPartitionLimits, memoryBytes: 8_000, blockBytes: 1_500, passBytes: 10_000 };
 
 /** The folder of a key, without the prefix. */
 const partitionOf = (key: string) => key.slice('p/'.length, key.lastIndexOf('/'));

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { useStage } from '../../support/use-stage.ts';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../../support/interval-bench.ts';
 import { bucketCount, KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
 import { readDeliveredKeys } from '../../../src/rows/pipeline/read-back.ts';
@@ -12,11 +13,7 @@ import { plainColumn, plainModel } from '../../support/plain-model.ts';
 
 /** The key of a row can print otherwise although the row was not written: a name in it was changed. */
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await createEmptyDatabase();
-});
-afterAll(() => database?.drop());
+const database = useStage(createEmptyDatabase);
 
 interface Case {
   readonly types: string;
@@ -170,10 +167,9 @@ describe('keys of each type', () => {
   const signal = new AbortController().signal;
 
   describe('keys of every type', () => {
-    let database: TestDatabase;
+    const database = useStage(createEmptyDatabase);
     let source: Source;
     beforeAll(async () => {
-      database = await createEmptyDatabase();
       const { pool } = database;
       const columns = types.map(({ column, declared }) => `"${column}" ${declared}`);
       await pool.query(`create domain padded as char(6); create type mood as enum ('good', 'so "so"');
@@ -188,7 +184,6 @@ describe('keys of each type', () => {
       }
       source = createPostgresSource({ connectionString: database.url, plan: planModels([model]) });
     });
-    afterAll(() => database?.drop());
 
     it.each(Object.entries(formats))('are the same in the source and in %s', async (_, config) => {
       const { destination, close } = await openedBy.File();

@@ -24,6 +24,27 @@ const bare = firstJob({ writesManifest: false });
 const { sign } = bare;
 const other = { ...bare, exportId: String(randomUUID()), runId: randomUUID() };
 
+/** A first run by `bare`, its file's bytes and tag. */
+async function runBare() {
+  const { result } = await attempt(bench, destination, bare).exported;
+  const [file] = result.files;
+  if (!file) throw new Error('there is no file');
+  return { result, file, key: file.key, before: await readAll(destination, file.key) };
+}
+
+/** Removes one leftover at a key as the run of a job, of generation 2. */
+const remove = (
+  { runId, exportId }: typeof bare,
+  { key = '', etag = null as string | null, knows = true },
+) =>
+  removeLeftovers(
+    destination,
+    { ...bare, runId, exportId, generation: 2, attemptGeneration: 2, manifestKey: null },
+    [{ key, generation: 1, manifestKey: null, etag, isRecent: false }],
+    { keepsRecent: false, knows: async () => knows, sign, confirm: async (asked) => asked },
+    AbortSignal.timeout(30_000),
+  );
+
 /** Puts an object as another program does: it does not say whose it is. */
 async function putWithoutOwner(key: string) {
   const writer = await destination.createFile(
@@ -42,9 +63,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
 
   describe('two exports without a manifest at one prefix', () => {
     it('do not replace the file of each other', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const key = result.files[0]?.key ?? '';
-      const before = await readAll(destination, key);
+      const { key, before } = await runBare();
       const request = { ...other.request, includeEvents: ['event 1'] };
       const refused = attempt(bench, destination, { ...other, request });
       expect(await codeOf(refused.exported)).toBe('destination.key_taken');
@@ -52,23 +71,10 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
     });
 
     it('do not remove the file of each other, though a refused attempt has noted it', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const keys = result.files.map(({ key }) => key);
-      const leftovers = keys.map((key) => ({
-        ...{ key, generation: 1, manifestKey: null, etag: null, isRecent: false },
-      }));
-      const commit = { ...other, generation: 2, attemptGeneration: 2, manifestKey: null };
-      const remove = (current: typeof commit) =>
-        removeLeftovers(
-          destination,
-          current,
-          leftovers,
-          { keepsRecent: false, knows: async () => true, sign, confirm: async (asked) => asked },
-          AbortSignal.timeout(30_000),
-        );
-      expect(await remove(commit)).toEqual({ removed: [], foreign: keys, fault: null });
-      expect(await readableKeys(destination)).toEqual(keys);
-      await remove({ ...commit, exportId: bare.exportId });
+      const { key } = await runBare();
+      expect(await remove(other, { key })).toEqual({ removed: [], foreign: [key], fault: null });
+      expect(await readableKeys(destination)).toEqual([key]);
+      await remove({ ...other, exportId: bare.exportId }, { key });
       expect(await readableKeys(destination)).toEqual([]);
     });
   });
@@ -78,8 +84,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
     const ours = { ...bare, runId: randomUUID() };
 
     it('is not replaced, and the file of our own receipt is', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const key = result.files[0]?.key ?? '';
+      const { result, key } = await runBare();
       const request = { ...bare.request, includeEvents: ['event 1'] };
       const again = attempt(bench, destination, { ...ours, request }, unknown);
       expect(await codeOf(again.exported)).toBe('run.unknown_history');
@@ -90,55 +95,29 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
     });
 
     it('is not removed, and the file of our own receipt is', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const { key = '', etag = null } = result.files[0] ?? {};
-      const remove = (recorded: string | null) =>
-        removeLeftovers(
-          destination,
-          { ...ours, generation: 2, attemptGeneration: 2, manifestKey: null },
-          [{ key, generation: 1, manifestKey: null, etag: recorded, isRecent: false }],
-          { keepsRecent: false, knows: unknown.knowsCommit, sign, confirm: async (asked) => asked },
-          AbortSignal.timeout(30_000),
-        );
-      expect(await remove('another')).toEqual({ removed: [], foreign: [key], fault: null });
-      expect(await remove(etag)).toEqual({ removed: [key], foreign: [], fault: null });
+      const { key, file } = await runBare();
+      const removed = (etag: string | null = null) => remove(ours, { key, etag, knows: false });
+      expect(await removed('another')).toEqual({ removed: [], foreign: [key], fault: null });
+      expect(await removed(file.etag)).toEqual({ removed: [key], foreign: [], fault: null });
     });
   });
 
-  describe('a file that does not say whose it is', () => {
-    it('is replaced if the receipt has its tag', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const [file] = result.files;
-      if (!file) throw new Error('there is no file');
-      await destination.deleteFiles([file.key]);
-      const etag = await putWithoutOwner(file.key);
-      const current = receiptOf({ ...result, files: [{ ...file, etag }] });
-      await attempt(bench, destination, { ...bare, runId: randomUUID(), current }).exported;
-      expect(String(await readAll(destination, file.key))).not.toBe('as it was');
-    });
-
-    it('is not replaced if the receipt has another tag', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const key = result.files[0]?.key ?? '';
-      await destination.deleteFiles([key]);
-      await putWithoutOwner(key);
-      const next = { ...bare, runId: randomUUID(), current: receiptOf(result) };
-      expect(await codeOf(attempt(bench, destination, next).exported)).toBe(
-        'destination.key_taken',
-      );
-      expect(String(await readAll(destination, key))).toBe('as it was');
-    });
-
-    it('is not replaced otherwise', async () => {
-      const { result } = await attempt(bench, destination, bare).exported;
-      const key = result.files[0]?.key ?? '';
-      await destination.deleteFiles([key]);
-      await putWithoutOwner(key);
-      expect(await codeOf(attempt(bench, destination, bare).exported)).toBe(
-        'destination.key_taken',
-      );
-      expect(String(await readAll(destination, key))).toBe('as it was');
-    });
+  it.each([
+    ['is replaced if the receipt has its tag', 'its tag'],
+    ['is not replaced if the receipt has another tag', 'another tag'],
+    ['is not replaced otherwise', 'no receipt'],
+  ])('a file that does not say whose it is %s', async (_, receipt) => {
+    const { result, file, key } = await runBare();
+    await destination.deleteFiles([key]);
+    const etag = await putWithoutOwner(key);
+    const current = receiptOf(
+      receipt === 'its tag' ? { ...result, files: [{ ...file, etag }] } : result,
+    );
+    const next = receipt === 'no receipt' ? bare : { ...bare, runId: randomUUID(), current };
+    const { exported } = attempt(bench, destination, next);
+    if (receipt === 'its tag') await exported;
+    else expect(await codeOf(exported)).toBe('destination.key_taken');
+    expect(String(await readAll(destination, key)) === 'as it was').toBe(receipt !== 'its tag');
   });
 
   describe('a commit with a manifest', () => {

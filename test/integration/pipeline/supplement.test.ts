@@ -22,23 +22,21 @@ import {
 import { casesOf } from '../../support/nightly.ts';
 import { openStore } from '../../support/s3-destination.ts';
 import type { S3Quirks } from '../../support/s3-server/quirks.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { inTest, useStage } from '../../support/use-stage.ts';
 
 const rows = 50;
 const signal = new AbortController().signal;
 const bench = useStage(() => openIntervalBench(0));
 
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-  await bench.database.sql`truncate events`;
-});
+afterEach(() => bench.database.sql`truncate events`);
 
-async function openPlain(server: Parameters<typeof openStore>[0] = {}): Promise<Destination> {
-  const opened = await openStore(server);
-  closing.push(opened.close);
-  await opened.destination.probe(signal);
-  return opened.destination;
+/** A store to which a first run has exported the rows, unless it has a source of its own. */
+async function deliver(job: IntervalJob, quirks: S3Quirks = {}) {
+  await bench.addEvents(rows);
+  const { destination } = await inTest(openStore({ quirks }));
+  await destination.probe(signal);
+  const first = await attempt(bench, destination, job).exported;
+  return { destination, first, keys: await readableKeys(destination) };
 }
 
 const bytesOf = (destination: Destination, files: readonly { readonly key: string }[]) =>
@@ -109,12 +107,9 @@ describe('a supplement', () => {
   it.each(cases)(
     'adds the late row in $format $how, and takes nothing',
     async ({ config, job: changes = {}, quirks = {} }) => {
-      await bench.addEvents(rows);
-      const destination = await openPlain({ quirks });
       const job = firstJob({ encoding: encodingOf(config), ...changes });
       const isWanted = (event: string) => job.chain === null || event !== dropped;
-      const first = await attempt(bench, destination, job).exported;
-      const before = await readableKeys(destination);
+      const { destination, first, keys: before } = await deliver(job, quirks);
       const bytes = await bytesOf(destination, first.result.files);
       const wanted = await sourceKeys(isWanted);
       const late = await changeSource();
@@ -148,11 +143,8 @@ describe('a supplement', () => {
   );
 
   it('is refused, like a whole run, if the interval column is a date and the interval ends within a day', async () => {
-    await bench.addEvents(rows);
-    const destination = await openPlain();
     const job = firstJob();
-    const first = await attempt(bench, destination, job).exported;
-    const keys = await readableKeys(destination);
+    const { destination, first, keys } = await deliver(job);
     await bench.database.sql`
       alter table events add day date generated always as ((inserted_at at time zone 'UTC')::date) stored`;
     const source = createPostgresSource({
@@ -177,11 +169,8 @@ describe('a supplement', () => {
   });
 
   it('adds nothing if rows only left, and says so', async () => {
-    await bench.addEvents(rows);
-    const destination = await openPlain();
     const job = firstJob();
-    const first = await attempt(bench, destination, job).exported;
-    const keys = await readableKeys(destination);
+    const { destination, first, keys } = await deliver(job);
     await bench.database.sql`truncate events`;
     const logged: string[] = [];
     const log = (_: string, message: string) => void logged.push(message);
@@ -195,10 +184,8 @@ describe('a supplement', () => {
   });
 
   it('of an export without a manifest adds a file beside the others', async () => {
-    await bench.addEvents(rows);
-    const destination = await openPlain();
     const job = firstJob({ writesManifest: false });
-    const first = await attempt(bench, destination, job).exported;
+    const { destination, first } = await deliver(job);
     const delivered = await sourceKeys();
     const late = await changeSource();
     const again = jobAfter(job, first, { purpose: 'supplement', generation: 2 });
@@ -219,29 +206,23 @@ describe('a supplement', () => {
   });
 
   it('is an append to an Iceberg table', async () => {
-    await bench.addEvents(rows);
-    const store = await openStore();
-    closing.push(store.close);
-    await store.destination.probe(signal);
     const config = { file_format: 'Parquet', compression: 'zstd', table_format: 'iceberg' };
     const table = tableBelow('exports', firstJob().exportId);
     const job = firstJob({ encoding: encodingOf(config), table });
-    const first = await attempt(bench, store.destination, job).exported;
+    const { destination, first } = await deliver(job);
     await changeSource();
     const again = jobAfter(job, first, { purpose: 'supplement' });
-    await attempt(bench, store.destination, again).exported;
-    expect(await readByIcebird(store.destination, 'p')).toHaveLength(rows + 1);
-    const snapshots = await snapshotsOf(store.destination, 'p');
+    await attempt(bench, destination, again).exported;
+    expect(await readByIcebird(destination, 'p')).toHaveLength(rows + 1);
+    const snapshots = await snapshotsOf(destination, 'p');
     expect(snapshots).toHaveLength(2);
   });
 
   it.each(['splits', 'does not split'])(
     'of an interval whose export %s its files keeps the order of parts',
     async (how) => {
-      await bench.addEvents(rows);
-      const destination = await openPlain();
       const job = firstJob({ maxFileBytes: how === 'splits' ? 2_000 : null });
-      const first = await attempt(bench, destination, job).exported;
+      const { destination, first } = await deliver(job);
       const late = await changeSource();
       const again = jobAfter(job, first, { purpose: 'supplement' });
       const { result } = await attempt(bench, destination, again).exported;
@@ -256,12 +237,9 @@ describe('a run that makes an interval anew', () => {
   it.each(Object.entries(formats))(
     'is refused in %s if it lacks delivered rows, and nothing changes',
     async (_, config) => {
-      await bench.addEvents(rows);
-      const destination = await openPlain();
       const job = firstJob({ encoding: encodingOf(config), dropsMissing: false });
-      const first = await attempt(bench, destination, job).exported;
+      const { destination, first, keys } = await deliver(job);
       const before = await readManifest(destination);
-      const keys = await readableKeys(destination);
       await changeSource();
       const again = jobAfter(job, first);
       const refused = attempt(bench, destination, again);
@@ -282,10 +260,8 @@ describe('a run that makes an interval anew', () => {
   );
 
   it('goes on if rows only came or changed', async () => {
-    await bench.addEvents(rows);
-    const destination = await openPlain();
     const job = firstJob({ dropsMissing: false });
-    const first = await attempt(bench, destination, job).exported;
+    const { destination, first } = await deliver(job);
     await bench.addEvents(3);
     await bench.database.sql`update events set event = 'changed'`;
     const { result } = await attempt(bench, destination, jobAfter(job, first)).exported;
@@ -293,10 +269,8 @@ describe('a run that makes an interval anew', () => {
   });
 
   it('is refused if a delivered file cannot be read and the rows are others', async () => {
-    await bench.addEvents(rows);
-    const destination = await openPlain();
     const job = firstJob({ dropsMissing: false });
-    const first = await attempt(bench, destination, job).exported;
+    const { destination, first } = await deliver(job);
     await destination.deleteFiles(first.result.files.map(({ key }) => key));
     // The same rows: a file that somebody deleted comes back.
     const restored = await attempt(bench, destination, jobAfter(job, first)).exported;

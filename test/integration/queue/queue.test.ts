@@ -3,7 +3,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { parseRedisAddress } from '../../../src/foundation/domain/redis-address.ts';
 import { openFoundation } from '../../../src/main/foundation.ts';
-import { type JobHandlers, type JobName, queueNames } from '../../../src/state/queue/catalogue.ts';
+import {
+  type JobHandlers,
+  type JobName,
+  jobs,
+  queueNames,
+} from '../../../src/state/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/state/queue/connection.ts';
 import { type Consumer, openConsumer } from '../../../src/state/queue/consumer.ts';
 import { openProducer, type Producer } from '../../../src/state/queue/producer.ts';
@@ -18,11 +23,9 @@ interface Delivery {
 }
 
 /** A promise that the test settles. */
-function gate(): { readonly opened: Promise<void>; open(): void } {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
+function gate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => (open = resolve));
   return { opened, open: () => open() };
 }
 
@@ -61,18 +64,10 @@ for (const lane of queueBackends) {
         deliveries.push(delivery);
         await handle(delivery);
       };
-      const handlers: JobHandlers = {
-        tick: take('tick'),
-        'dispatch-runs': take('dispatch-runs'),
-        'execute-run': take('execute-run'),
-        'execute-small-run': take('execute-small-run'),
-        'execute-small-runs': take('execute-small-runs'),
-        'advance-backfill': take('advance-backfill'),
-        'verify-export': take('verify-export'),
-        sweep: take('sweep'),
-        'apply-retention': take('apply-retention'),
-      };
-      const consumer = openConsumer(connection, handlers, {
+      const handlers = Object.fromEntries(
+        (Object.keys(jobs) as JobName[]).map((name) => [name, take(name)]),
+      );
+      const consumer = openConsumer(connection, handlers as unknown as JobHandlers, {
         runConcurrency,
         takesSmallRuns: true,
         onError: () => {},
@@ -82,6 +77,11 @@ for (const lane of queueBackends) {
       return consumer;
     }
 
+    const queueOf = (wanted: string) => {
+      const found = producer.queues.find(({ name }) => name === wanted);
+      if (!found) throw new Error(`there is no queue ${wanted}`);
+      return found;
+    };
     const countOf = (deliveries: readonly Delivery[], name: JobName) =>
       deliveries.filter((delivery) => delivery.name === name).length;
 
@@ -103,11 +103,11 @@ for (const lane of queueBackends) {
           { name: 'execute-run', data: { runId: 'r2' } },
         ]),
       );
-      const runs = producer.queues.find(({ name }) => name === queueNames.runs);
-      await until(async () => (await runs?.getJobCounts('active'))?.active === 0);
+      const runs = queueOf(queueNames.runs);
+      await until(async () => (await runs.getJobCounts('active')).active === 0);
       // In Postgres the end of each job would look at all that are kept.
       const kept = lane.name === 'Postgres' ? 0 : 2;
-      expect(await runs?.getJobCounts('completed')).toEqual({ completed: kept });
+      expect(await runs.getJobCounts('completed')).toEqual({ completed: kept });
     });
 
     it('holds one verification of an export and a day', async () => {
@@ -118,8 +118,7 @@ for (const lane of queueBackends) {
         { exportId: 'a', dueAt: next },
       ];
       for (let times = 0; times < 3; times += 1) await producer.addVerifications(asked);
-      const verifications = producer.queues.find(({ name }) => name === queueNames.verify);
-      expect((await verifications?.getJobCounts('waiting'))?.waiting).toBe(3);
+      expect(await queueOf(queueNames.verify).getJobCounts('waiting')).toEqual({ waiting: 3 });
       const deliveries: Delivery[] = [];
       consume(deliveries);
       await until(() => deliveries.length === 3);
@@ -133,14 +132,14 @@ for (const lane of queueBackends) {
       const { opened, open } = gate();
       consume(deliveries, () => opened, 1);
       await until(() => deliveries.length === 1);
-      const runs = producer.queues.find(({ name }) => name === queueNames.runs);
+      const runs = queueOf(queueNames.runs);
       // The queue hears beside the handler that the job runs.
       await until(async () => {
         await producer.addRuns(entries);
-        return (await runs?.getWaitingCount()) === 1;
+        return (await runs.getWaitingCount()) === 1;
       });
       await producer.addRuns(entries);
-      expect(await runs?.getWaitingCount()).toBe(1);
+      expect(await runs.getWaitingCount()).toBe(1);
       open();
       await until(() => deliveries.length === 2);
       await producer.addRuns([entry('last')]);
@@ -206,9 +205,7 @@ for (const lane of queueBackends) {
       const deliveries: Delivery[] = [];
       const failed: string[] = [];
       consume(deliveries, async () => {}, 4, failed);
-      await producer.queues
-        .find(({ name }) => name === 'sluice-runs')
-        ?.add('execute-run', { id: 5 });
+      await queueOf(queueNames.runs).add('execute-run', { id: 5 });
       await until(() => failed.length === 1);
       expect([failed, deliveries]).toEqual([['execute-run'], []]);
     });
@@ -220,9 +217,7 @@ for (const lane of queueBackends) {
       await producer.addRuns([entry('r1'), entry('r2')]);
       await until(() => deliveries.length === 1);
       let closed = false;
-      const closing = consumer.close().then(() => {
-        closed = true;
-      });
+      const closing = consumer.close().then(() => (closed = true));
       expect(closed).toBe(false);
       open();
       await closing;
@@ -255,8 +250,7 @@ for (const lane of queueBackends) {
     });
 
     it('ticks shortly after each whole second, also if an earlier worker began at another time', async () => {
-      const control = producer.queues.find(({ name }) => name === queueNames.control);
-      if (!control) throw new Error('no queue carries ticks');
+      const control = queueOf(queueNames.control);
       await control.upsertJobScheduler('tick', { every: 1_000, offset: 500 }, { name: 'tick' });
       await producer.ensureRecurring();
       const deliveries: Delivery[] = [];

@@ -21,12 +21,7 @@ describe.skipIf(!ownRedisAvailable())('the rights of the user of Redis', () => {
     admin = new Redis(redis.url);
     const address = parseRedisAddress(redis.limitedUrl);
     connection = connectQueues({ kind: 'redis', address }, () => {});
-    await until(() =>
-      connection.inspect().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until(() => connection.inspect().then(() => true));
   });
   afterAll(async () => {
     await connection.close();
@@ -129,9 +124,7 @@ it.skipIf(!ownRedisAvailable())(
     });
     let errors = 0;
     const worker = connection.openWorker(queueNames.runs, async () => {}, { runRetryDelay: 1 });
-    worker.on('error', () => {
-      errors += 1;
-    });
+    worker.on('error', () => (errors += 1));
     const observer = new Redis(redis.url);
     const refused = async () =>
       Number(

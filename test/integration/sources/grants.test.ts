@@ -1,3 +1,4 @@
+import { useStage } from '../../support/use-stage.ts';
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
@@ -7,16 +8,16 @@ import {
   findGrants,
   planModels,
 } from '../../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { describeError } from '../../../src/foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { asRole } from '../../support/template-database.ts';
 import { plainColumn, plainModel } from '../../support/plain-model.ts';
 import { hourRequest } from '../../support/source-tables.ts';
 
-let database: TestDatabase;
-/** A role that has nothing yet. */
+/** A role that has nothing yet, and its name in SQL. */
 const role = `Grants "${randomBytes(4).toString('hex')}"`;
+const quoted = `"${role.replaceAll('"', '""')}"`;
 let readerUrl: string;
 
 const tenant = '0f8fad5b-d9cb-469f-a165-70867728950e';
@@ -37,8 +38,8 @@ const visits: Model = { ...orders, name: 'visits', relation: { schema: 'web', na
 const shown: Model = { ...orders, name: 'shown', relation: { schema: 'web', name: 'shown' } };
 const models = [orders, visits, shown];
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   const columns = `"Id" bigint not null, "accountId" uuid not null, "createdAt" timestamptz not null, net numeric, secret text`;
   await database.pool.query(`
     create schema "My Shop"; create schema web;
@@ -55,11 +56,7 @@ beforeAll(async () => {
       from public; revoke execute on function pg_catalog.pg_prepared_xact() from public`;
   readerUrl = asRole(database.url, role);
 });
-afterAll(async () => {
-  const name = `"${role.replaceAll('"', '""')}"`;
-  await database.admin.query(`drop owned by ${name}; drop role ${name}`);
-  await database.drop();
-});
+afterAll(() => database.admin.query(`drop owned by ${quoted}; drop role ${quoted}`));
 
 const errorsOf = async (model: Model) => {
   const { findings } = await checkModel(readerUrl, model, [tenant]);
@@ -75,9 +72,9 @@ it('what is printed for a role that does not exist yet makes the checks pass, an
   const first = await run(true);
   expect(first.join('\n')).not.toContain('secret');
   expect(first).toContain(
-    `GRANT SELECT ("accountId", "createdAt", "Id", net) ON "My Shop"."Order" TO "${role.replaceAll('"', '""')}"`,
+    `GRANT SELECT ("accountId", "createdAt", "Id", net) ON "My Shop"."Order" TO ${quoted}`,
   );
-  await database.admin.query(`alter role "${role.replaceAll('"', '""')}" password 'reader'`);
+  await database.admin.query(`alter role ${quoted} password 'reader'`);
   // The role can log in now: so the check shows what else the server keeps from it.
   expect(await errorsOf(orders)).toEqual([
     expect.stringMatching(
@@ -88,11 +85,9 @@ it('what is printed for a role that does not exist yet makes the checks pass, an
   expect(second.at(-1)).toMatch(/^GRANT EXECUTE ON FUNCTION pg_catalog\.pg_prepared_xact\(\) TO /);
   const source = createPostgresSource({ connectionString: readerUrl, plan: planModels(models) });
   const { signal } = new AbortController();
-  for (const { name } of models) {
-    expect([name, await errorsOf(models.find((one) => one.name === name) ?? orders)]).toEqual([
-      name,
-      [],
-    ]);
+  for (const model of models) {
+    const { name } = model;
+    expect([name, await errorsOf(model)]).toEqual([name, []]);
     const end = Date.parse('2024-03-01T01:00:00Z');
     const interval = { start: end - 7_200_000, end };
     const request = hourRequest({ model: name, tenantKey: tenant, interval });
@@ -105,9 +100,8 @@ it('what is printed for a role that does not exist yet makes the checks pass, an
 });
 
 it('the check names every right that is missing at once', async () => {
-  const name = `"${role.replaceAll('"', '""')}"`;
-  await database.admin.query(`revoke all on "My Shop"."Order" from ${name};
-    revoke usage on schema "My Shop" from ${name}; revoke execute on function pg_catalog.pg_prepared_xact() from ${name}`);
+  await database.admin.query(`revoke all on "My Shop"."Order" from ${quoted};
+    revoke usage on schema "My Shop" from ${quoted}; revoke execute on function pg_catalog.pg_prepared_xact() from ${quoted}`);
   const found = (await errorsOf(orders)).join('\n');
   for (const grant of [
     `GRANT USAGE ON SCHEMA "My Shop" TO`,
@@ -138,25 +132,20 @@ describe('culprits', () => {
         await snapshot.close();
       }
     };
-    const tried = [
-      run(),
-      source.describe(request, signal),
-      source.tryRow(model.name, '1', false, signal),
-    ];
-    const ended = await Promise.allSettled(tried);
+    const row = source.tryRow(model.name, '1', false, signal);
+    const ended = await Promise.allSettled([run(), source.describe(request, signal), row]);
     return ended.map((one) =>
       one.status === 'fulfilled' ? '' : describeError(toSluiceError(one.reason)),
     );
   }
 
   describe('a policy that raises', () => {
-    let database: TestDatabase;
+    const database = useStage(createEmptyDatabase);
     let readerUrl: string;
     const reader = 'culprits_reader';
     const tables = ['divides', 'calls', 'stable'];
 
     beforeAll(async () => {
-      database = await createEmptyDatabase();
       await database.admin.query(
         `create role ${reader} login password 'reader' in role pg_read_all_stats`,
       );
@@ -177,10 +166,7 @@ describe('culprits', () => {
       create policy own_rows on stable using (1 / nothing() = team)`);
       readerUrl = asRole(database.url, reader);
     });
-    afterAll(async () => {
-      await database.admin.query(`drop owned by ${reader}; drop role ${reader}`);
-      await database.drop();
-    });
+    afterAll(() => database.admin.query(`drop owned by ${reader}; drop role ${reader}`));
 
     it.each(tables)('is named by a run, and not the columns: %s', async (name) => {
       for (const filtered of ['filtered', null] as const) {
@@ -196,16 +182,16 @@ describe('culprits', () => {
   });
 
   describe('a text that has no form in UTF-8', () => {
-    let database: TestDatabase;
+    const database = useStage(() =>
+      createEmptyDatabase(undefined, `encoding 'WIN1252' locale 'C'`),
+    );
 
     beforeAll(async () => {
-      database = await createEmptyDatabase(undefined, `encoding 'WIN1252' locale 'C'`);
       await database.sql`
       create table notes (id bigint primary key, team int not null, at timestamptz not null, note text);
       insert into notes select n, 1, '2024-03-01T10:30:00Z', case n when 37 then 'x' || chr(129) else 'fine' end
         from generate_series(1, 100) n`;
     });
-    afterAll(() => database.drop());
 
     it('is named with its column, its key and the interval', async () => {
       const [run = ''] = await wordsOf(database.url, modelOf('notes'));

@@ -23,11 +23,10 @@ const owner = `${role}_owner`;
 
 const relation = { schema: 'public', name: 'My "Orders\'' };
 const model = plainModel('orders', { id: 'integer' }, { relation });
+const filtered: Model = { ...model, name: 'filtered', rowSecurity: 'filtered' };
 const table = `"My ""Orders'"`;
 const views = ['plain', 'owned', 'invoked', 'nested', 'kept', 'joined'] as const;
-const viewModel = (name: string): Model => {
-  return { ...model, name, relation: { schema: 'public', name } };
-};
+const viewModel = (name: string) => ({ ...model, name, relation: { schema: 'public', name } });
 const request = hourRequest({ model: 'orders' });
 
 const database = useStage(createEmptyDatabase);
@@ -42,11 +41,7 @@ beforeAll(async () => {
   source = createPostgresSource({
     connectionString: url,
     applicationName,
-    plan: planModels([
-      model,
-      { ...model, name: 'filtered', rowSecurity: 'filtered' },
-      ...views.map(viewModel),
-    ]),
+    plan: planModels([model, filtered, ...views.map(viewModel)]),
   });
 });
 
@@ -70,9 +65,8 @@ test('hidden rows are an error, not an empty interval, until a policy shows some
   await database.admin.query(`alter table ${table} enable row level security`);
   await expect(countRows()).rejects.toMatchObject(hidden);
   const earlier = { snapshot: seen.snapshot, digest: null, count: 3 };
-  await expect(mayHaveLateRows(source, request, earlier, null, never)).rejects.toMatchObject(
-    hidden,
-  );
+  const late = mayHaveLateRows(source, request, earlier, null, never);
+  await expect(late).rejects.toMatchObject(hidden);
   expect((await checkModel(url, model, ['1'])).findings).toContainEqual({
     severity: 'error',
     detail: expect.stringMatching(/row-level security hides every row/),
@@ -113,12 +107,8 @@ test.each([
     await source.describe(request, never);
     expect(findings).not.toContainEqual(expect.stringMatching(/row-level security/));
   } else {
-    const named = {
-      code: 'source.unsupported',
-      detail: expect.stringMatching(
-        /the policy some may leave out rows\. .*row_security: filtered/,
-      ),
-    };
+    const says = /the policy some may leave out rows\. .*row_security: filtered/;
+    const named = { code: 'source.unsupported', detail: expect.stringMatching(says) };
     await expect(countRows()).rejects.toMatchObject(named);
     await expect(source.describe(request, never)).rejects.toMatchObject(named);
     expect(findings).toContainEqual(expect.stringMatching(/the policy some may leave out rows/));
@@ -129,12 +119,9 @@ test.each([
     `create policy everything on ${table} using (true);
      create policy narrower on ${table} as restrictive using (${condition})`,
   );
+  const said = { detail: expect.stringContaining('the policy narrower may') };
   if (effect === 'open') expect(await countRows()).toBe(3);
-  else {
-    await expect(countRows()).rejects.toMatchObject({
-      detail: expect.stringContaining('the policy narrower may'),
-    });
-  }
+  else await expect(countRows()).rejects.toMatchObject(said);
   await database.admin.query(
     `drop policy narrower on ${table}; drop policy everything on ${table}`,
   );

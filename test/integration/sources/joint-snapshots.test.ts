@@ -1,5 +1,6 @@
 /** Small requests that are opened at the same moment. */
 
+import { asRole } from '../../support/template-database.ts';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -47,9 +48,7 @@ beforeAll(async () => {
     alter table events enable row level security;
     create policy own on events to ${role} using (team_id = current_setting('sluice.tenant_key')::int);
     analyze`);
-  const url = new URL(database.url);
-  [url.username, url.password] = [role, 'reader'];
-  address = url.href;
+  address = asRole(database.url, role);
 });
 // A source remembers which project had a group that failed.
 beforeEach(() => {
@@ -144,11 +143,8 @@ describe('together', () => {
   });
 
   test('a project never shares: row-level security shows each its own rows', async () => {
-    const opened = await Promise.all([
-      openSmall(eventsOf(1)),
-      openSmall(eventsOf(1, {}, 2)),
-      openSmall(eventsOf(2)),
-    ]);
+    const asked = [eventsOf(1), eventsOf(1, {}, 2), eventsOf(2)];
+    const opened = await Promise.all(asked.map((request) => openSmall(request)));
     const contents = await Promise.all(opened.map(contentOf));
     expect(contents.map(({ rows }) => rows.length)).toEqual([1, 3, 200]);
   });
@@ -198,9 +194,7 @@ describe('a request', () => {
     await session.query('begin; lock table slow in access exclusive mode');
     const waiting = openSmall(ofModel('slow'));
     let hasOpened = false;
-    void waiting.then(() => {
-      hasOpened = true;
-    });
+    void waiting.then(() => (hasOpened = true));
     await besideGood();
     expect(hasOpened).toBe(false);
     await session.query('rollback');

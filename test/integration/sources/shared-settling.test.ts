@@ -1,13 +1,14 @@
 /** Intervals of one source that settle at the same time, or one after the other. */
 
-import pg from 'pg';
+import { endSessions, openSession } from '../../support/source-sessions.ts';
+import { useStage } from '../../support/use-stage.ts';
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { lookSql } from '../../../src/rows/sources/postgres/live-transactions.ts';
 import type { SettleWait } from '../../../src/rows/sources/source.ts';
 import type { PostgresSourceOptions } from '../../../src/rows/sources/postgres/postgres-source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { openTestPool } from '../../support/run-side.ts';
 import { createEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
@@ -16,27 +17,18 @@ const never = new AbortController().signal;
 const applicationName = 'shared settling';
 
 /** It lets sessions prepare transactions, which is off by default. */
-let postgres: OwnPostgres;
+const postgres = useStage(startOwnPostgres);
 let database: TestDatabase;
-const sessions: pg.Client[] = [];
 
 beforeAll(async () => {
-  postgres = await startOwnPostgres();
   database = await createEmptyDatabase(postgres.server);
   await database.pool.query(createEvents);
 });
-afterEach(async () => {
-  await Promise.all(sessions.splice(0).map((session) => session.end()));
-});
-afterAll(async () => {
-  await database?.drop();
-  await postgres?.stop();
-});
+afterEach(endSessions);
+afterAll(() => database?.drop());
 
-async function openTransaction(): Promise<pg.Client> {
-  const session = new pg.Client(database.url);
-  sessions.push(session);
-  await session.connect();
+async function openTransaction() {
+  const session = await openSession(database.url);
   await session.query('BEGIN');
   await session.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
   return session;
@@ -45,14 +37,8 @@ async function openTransaction(): Promise<pg.Client> {
 function watchedSource(options: Partial<PostgresSourceOptions> = {}) {
   let looks = 0;
   const source = createPostgresSource({
-    connectionString: database.url,
-    applicationName,
-    settlePollMs: 20,
-    settleTimeoutMs: 60_000,
-    onSettleLook: () => {
-      looks += 1;
-    },
-    ...options,
+    ...{ connectionString: database.url, applicationName, settlePollMs: 20 },
+    ...{ settleTimeoutMs: 60_000, onSettleLook: () => (looks += 1), ...options },
   });
   return { source, looks: () => looks };
 }

@@ -28,18 +28,9 @@ async function silenceable(
   const url = new URL(database.url);
   url.host = `${proxy.host}:${proxy.port}`;
   if (seconds !== '') url.searchParams.set('connect_timeout', seconds);
-  const source = createPostgresSource({
-    connectionString: url.href,
-    connectTimeoutMs,
-    statementTimeoutMs,
-    silenceMs,
-    settlePollMs: 20,
-  });
-  try {
-    await work(source, proxy);
-  } finally {
-    await proxy.close();
-  }
+  const timeouts = { connectTimeoutMs, statementTimeoutMs, silenceMs, settlePollMs: 20 };
+  const source = createPostgresSource({ connectionString: url.href, ...timeouts });
+  await work(source, proxy).finally(() => proxy.close());
 }
 
 const unavailable = { code: 'source.unavailable' };
@@ -111,12 +102,8 @@ test('a slow statement goes on as long as its server answers new connections', a
     alter table events rename to all_events;
     create view events as select * from all_events where (select gate())`);
   const gate = await pool.connect();
-  const sessions = async () => {
-    const { rows } = await pool.query<{ sessions: number }>(
-      'select sessions::int from pg_stat_database where datname = current_database()',
-    );
-    return rows[0]?.sessions ?? 0;
-  };
+  const counted = 'select sessions::int from pg_stat_database where datname = current_database()';
+  const sessions = async () => (await pool.query(counted)).rows[0]?.sessions ?? 0;
   onTestFinished(async () => {
     gate.release();
     await pool.query(

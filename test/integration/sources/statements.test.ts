@@ -158,11 +158,7 @@ describe('a source that is looked at', () => {
 
   test('a source is looked at once for all of its models, and again only while runs need it', async () => {
     const models = ['events', ...Array.from({ length: 10 }, (_, n) => `model_${n}`)].map(
-      (name) => ({
-        model: { ...eventsModel, name },
-        sourceUrl: null,
-        primaryUrl: null,
-      }),
+      (name) => ({ model: { ...eventsModel, name }, sourceUrl: null, primaryUrl: null }),
     );
     const { url } = source;
     let looks = 0;

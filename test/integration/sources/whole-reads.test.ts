@@ -41,9 +41,9 @@ const request = (end: number, more: Partial<SourceRequest> = {}): SourceRequest 
   hourRequest({ model: 'people', interval: { start: end - hourMs, end }, whole: true, ...more });
 
 async function clockOf(): Promise<number> {
-  const { rows } = await database.sql<{ ms: string }>`
-    select floor(extract(epoch from clock_timestamp()) * 1000)::text as ms`;
-  return Number(rows[0]?.ms);
+  const { rows } = await database.sql<{ ms: number }>`
+    select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms`;
+  return rows[0]?.ms ?? 0;
 }
 
 test('all rows of the tenant come in one slice, and the snapshot says when it was taken', async () => {
@@ -215,10 +215,8 @@ describe('counts of rows', () => {
   });
 
   test('the rows of a condition are counted as far as those of an interval', async () => {
-    const snapshot = await open(many.team, {
-      dslQuery: `SELECT event FROM events WHERE event <> 'event 1'`,
-    });
-    onTestFinished(() => snapshot.close());
+    const dslQuery = `SELECT event FROM events WHERE event <> 'event 1'`;
+    const snapshot = await inTest(open(many.team, { dslQuery }));
     expect(snapshot.totalCount).toBeLessThan(manyRows);
     expect(await readAll(snapshot)).toBe(snapshot.totalCount);
   });

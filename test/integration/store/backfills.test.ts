@@ -15,28 +15,19 @@ import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 const side = useRunSide();
 
 /** An hourly export that was just made, and its `hours` intervals before. */
-async function quietExport(hours: number): Promise<{
-  batchExport: BatchExport;
-  range: { startAt: number; endAt: number };
-}> {
+async function quietExport(
+  hours: number,
+): Promise<{ batchExport: BatchExport; range: { startAt: number; endAt: number } }> {
   const batchExport = await side.createExport({ createdMsAgo: 0 });
   const endAt = batchExport.schedule.openIntervalStart;
   return { batchExport, range: { startAt: endAt - hours * hourMs, endAt } };
 }
 
-async function start(
-  batchExport: BatchExport,
-  request: Partial<BackfillRequest>,
-): Promise<{ backfillId: string; totalRuns: number }> {
-  return startBackfill(side.context, batchExport, {
-    startAt: null,
-    endAt: null,
-    order: 'oldest_first',
-    reprocess: 'all',
-    concurrency: 2,
+const start = (batchExport: BatchExport, request: Partial<BackfillRequest>) =>
+  startBackfill(side.context, batchExport, {
+    ...{ startAt: null, endAt: null, order: 'oldest_first', reprocess: 'all', concurrency: 2 },
     ...request,
   });
-}
 
 async function liveRuns(exportId: string): Promise<RunRow[]> {
   const runs = await side.listRuns(exportId);
@@ -51,13 +42,11 @@ async function workOff(exportId: string, backfillId: string): Promise<string[]> 
     const live = await liveRuns(exportId);
     if (live.length === 0) return started;
     for (const run of live) if (!started.includes(run.start)) started.push(run.start);
-    expect(await side.complete(await side.claim(live[0]?.id ?? ''))).toBe(true);
+    await side.completeRuns(live[0]?.id);
   }
 }
 
-async function statusOf(
-  backfillId: string,
-): Promise<{ status: string; total: number } | undefined> {
+async function statusOf(backfillId: string) {
   const [row] = await side.sql<{ status: string; total: number }>`
     select status, total_runs as total from backfills where id = ${backfillId}`;
   return row;
@@ -78,11 +67,8 @@ describe('a backfill', () => {
 
   it('goes backwards if the newest are wanted first', async () => {
     const { batchExport, range } = await quietExport(5);
-    const { backfillId } = await start(batchExport, {
-      ...range,
-      order: 'newest_first',
-      concurrency: 1,
-    });
+    const backwards = { ...range, order: 'newest_first', concurrency: 1 } as const;
+    const { backfillId } = await start(batchExport, backwards);
     const started = await workOff(batchExport.id, backfillId);
     expect(started).toHaveLength(5);
     expect(started).toEqual(started.toSorted().toReversed());
@@ -96,9 +82,7 @@ describe('a backfill', () => {
     expect((await advanceAll()).reduce((sum, made) => sum + made)).toBe(4);
     const ended = async () => (await statusOf(backfillId))?.status === 'Completed';
     while (!(await ended())) {
-      for (const run of await liveRuns(batchExport.id)) {
-        await side.complete(await side.claim(run.id));
-      }
+      await side.completeRuns(...(await liveRuns(batchExport.id)).map(({ id }) => id));
       await advanceAll();
     }
     expect(await side.listRuns(batchExport.id)).toHaveLength(6);
@@ -178,21 +162,17 @@ describe('a backfill', () => {
 
   it('is refused if another one of an overlapping range is running, also at the same moment', async () => {
     const { batchExport, range } = await quietExport(6);
-    const request = { ...range, order: 'oldest_first', reprocess: 'all', concurrency: 1 } as const;
     const outcomes = await Promise.allSettled(
       [0, 1, 2].map((shift) =>
-        startBackfill(side.context, batchExport, {
-          ...request,
-          startAt: range.startAt + shift * hourMs,
-        }),
+        start(batchExport, { ...range, startAt: range.startAt + shift * hourMs }),
       ),
     );
-    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    for (const outcome of outcomes) {
-      if (outcome.status === 'rejected') {
-        expect(outcome.reason).toMatchObject({ problems: [{ code: 'conflict' }] });
-      }
-    }
+    const refused = { status: 'rejected', reason: { problems: [{ code: 'conflict' }] } };
+    expect(outcomes.toSorted((a, b) => a.status.localeCompare(b.status))).toMatchObject([
+      { status: 'fulfilled' },
+      refused,
+      refused,
+    ]);
     const beside = { startAt: range.startAt - 3 * hourMs, endAt: range.startAt };
     expect(await start(batchExport, beside)).toMatchObject({ totalRuns: 3 });
   });
@@ -207,7 +187,7 @@ describe('cancelling a backfill', () => {
     await cancel();
     const live = await liveRuns(batchExport.id);
     expect(live).toHaveLength(2);
-    for (const run of live) await side.complete(await side.claim(run.id));
+    for (const run of live) await side.completeRuns(run.id);
     expect(await advanceBackfill(side.context, backfillId)).toBe(0);
     expect(await statusOf(backfillId)).toMatchObject({ status: 'Cancelled' });
     await expect(cancel()).rejects.toThrow('The backfill has ended');
@@ -241,7 +221,7 @@ async function createWith(hours: readonly Before[], reprocess: Reprocess) {
     const start = startAt + hour * hourMs;
     const run = { exportId, teamId, interval: { start, end: start + hourMs }, backfillId: null };
     const [runId = ''] = await insertRuns(side.db, [run]);
-    if (before === 'done') await side.complete(await side.claim(runId));
+    if (before === 'done') await side.completeRuns(runId);
     const denied = new SluiceError('query.invalid');
     if (before === 'failed') await side.failAttempt(runId, denied);
   }
@@ -281,10 +261,8 @@ test('a backfill of 0 runs says so, and has ended', async () => {
   expect(preview).toMatchObject({ totalRuns: 0, skipped: 2, intervals: [] });
   const { backfillId, totalRuns } = await startBackfill(side.context, batchExport, request);
   expect(totalRuns).toBe(0);
-  const [row] = await side.sql`
-    select status, total_runs as total from backfills where id = ${backfillId}`;
-  expect(row).toEqual({ status: 'Completed', total: 0 });
-  const [entry] = await side.sql<{ message: string }>`
+  expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 0 });
+  const message = await side.sql.value`
     select message from log_entries where export_id = ${batchExport.id} order by id desc limit 1`;
-  expect(entry?.message).toContain('has nothing to export: each of its 2 intervals is exported');
+  expect(message).toContain('has nothing to export: each of its 2 intervals is exported');
 });

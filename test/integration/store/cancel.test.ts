@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { Refusal } from '../../../src/foundation/domain/problem.ts';
 import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
-import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
-import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { emptyCommit, hourMs, useRunSide } from '../../support/run-side.ts';
 import { beginCommit, claimRun } from '../../support/run-verbs.ts';
@@ -13,38 +13,25 @@ import { until } from '../../support/until.ts';
 const side = useRunSide();
 const leaseMs = 60_000;
 
-async function cancel(exportId: string, runId: string): Promise<void> {
-  const run = await findRun(side.db, exportId, runId);
-  if (!run) throw new Error('the run is gone');
-  await cancelRun(side.context, run);
-}
-
 function unlessRefused(error: unknown): void {
   if (!(error instanceof Refusal)) throw error;
 }
 
+const fault = new SluiceError('destination.unavailable');
 const cancelled = { status: 'Cancelled', waits: false };
 
 describe('cancelling a run', () => {
   it('that has not begun ends it, and no late job starts it any more', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    await cancel(exportId, runId);
-    expect(await side.firstRun(exportId)).toMatchObject(cancelled);
-    expect(await claimRun(side.db, runId, 'w', leaseMs)).toBeNull();
-  });
-
-  it('that waits for its next attempt ends it', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    const fault = new SluiceError('destination.unavailable');
-    await recordFault(side.context, await side.claim(runId), fault, 0.5);
-    await cancel(exportId, runId);
-    expect(await side.firstRun(exportId)).toMatchObject(cancelled);
+    const run = await side.waitingRun();
+    await side.cancel(run);
+    expect(await side.firstRun(run.exportId)).toMatchObject(cancelled);
+    expect(await claimRun(side.db, run.runId, 'w', leaseMs)).toBeNull();
   });
 
   it('that a worker holds takes the lease away: it can neither renew it nor commit', async () => {
     const { exportId, runId } = await side.waitingRun();
     const run = await side.claim(runId);
-    await cancel(exportId, runId);
+    await side.cancel({ exportId, runId });
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await side.complete(run)).toBe(false);
@@ -55,10 +42,10 @@ describe('cancelling a run', () => {
     const { exportId, runId } = await side.waitingRun();
     const run = await side.claim(runId);
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(true);
-    await expect(cancel(exportId, runId)).rejects.toThrow('can no longer be cancelled');
+    await expect(side.cancel({ exportId, runId })).rejects.toThrow('can no longer be cancelled');
     expect(await side.firstRun(exportId)).toMatchObject({ status: 'Running' });
     await side.expireLease(runId);
-    expect(await side.complete(await side.claim(runId))).toBe(true);
+    await side.completeRuns(runId);
   });
 
   it('says that its manifest may be current if an attempt died in its commit', async () => {
@@ -67,22 +54,29 @@ describe('cancelling a run', () => {
     await beginCommit(side.db, run, leaseMs, {}, emptyCommit);
     await side.expireLease(runId);
     await side.claim(runId);
-    await cancel(exportId, runId);
-    const [entry] = await side.sql<{ message: string }>`
-      select message from log_entries where run_id = ${runId} and level = 'WARNING'`;
-    expect(entry?.message).toMatch(/its manifest may be current/);
+    await side.cancel({ exportId, runId });
+    expect(
+      await side.sql.value`
+        select message from log_entries where run_id = ${runId} and level = 'WARNING'`,
+    ).toMatch(/its manifest may be current/);
   });
 
-  it('whose lease ran out ends it, swept or not, and leaves nothing in the outbox', async () => {
-    for (const swept of [true, false]) {
-      const { exportId, runId } = await side.waitingRun();
-      await side.claim(runId);
-      await side.expireLease(runId);
-      if (swept) await sweepExpiredLeases(side.db);
-      await cancel(exportId, runId);
-      await sweepExpiredLeases(side.db);
-      expect(await side.firstRun(exportId)).toMatchObject(cancelled);
-    }
+  it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
+    ['that waits for its next attempt', (run) => recordFault(side.context, run, fault, 0.5)],
+    ['whose lease ran out', ({ runId }) => side.expireLease(runId)],
+    [
+      'whose lease ran out and was swept',
+      async ({ runId }) => {
+        await side.expireLease(runId);
+        await sweepExpiredLeases(side.db);
+      },
+    ],
+  ])('%s ends it, and leaves nothing in the outbox', async (_, leave) => {
+    const run = await side.claim((await side.waitingRun()).runId);
+    await leave(run);
+    await side.cancel(run);
+    await sweepExpiredLeases(side.db);
+    expect(await side.firstRun(run.exportId)).toMatchObject(cancelled);
   });
 
   it('races with its claim, its end and the sweep without a deadlock or a row left behind', async () => {
@@ -91,7 +85,7 @@ describe('cancelling a run', () => {
       const run = await side.claim(runId);
       if (round % 2 === 0) await side.expireLease(runId);
       await Promise.all([
-        cancel(exportId, runId).catch(unlessRefused),
+        side.cancel(run).catch(unlessRefused),
         sweepExpiredLeases(side.db),
         side.complete(run),
         claimRun(side.db, runId, 'other', leaseMs),
@@ -109,12 +103,7 @@ describe('deleting an export', () => {
     const { id } = await side.exportWithRuns(3);
     const [, second, third] = await side.listRuns(id);
     await side.claim(second?.id);
-    await recordFault(
-      side.context,
-      await side.claim(third?.id),
-      new SluiceError('destination.unavailable'),
-      0.5,
-    );
+    await recordFault(side.context, await side.claim(third?.id), fault, 0.5);
     await side.sql`insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
        values (${id}, ${side.teamId}, now() - interval '9 h', now() - interval '8 h', 1, 1)`;
     await deleteExport(side.context, side.actor, id);

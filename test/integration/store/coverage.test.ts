@@ -6,10 +6,8 @@ import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { type Instant, toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { acceptIntervals, findHoles } from '../../../src/state/store/intervals/coverage.ts';
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/coverage.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { hourMs, useRunSide } from '../../support/run-side.ts';
 
@@ -62,12 +60,11 @@ function dice(seed: number): (n: number) => number {
 const boundsAt = (start: Instant) => [toTimestamp(start), toTimestamp(start + hourMs)];
 
 async function insertRun(exportId: string, start: Instant, generation: number): Promise<string> {
-  const [run] = await side.db.query<{ id: string }>(
-    `insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation)
-     values ($1, $2, $3, $4, $5) returning id`,
-    [exportId, side.teamId, ...boundsAt(start), generation],
-  );
-  return run?.id ?? '';
+  const [from, to] = boundsAt(start);
+  const id = await side.sql.value<string>`
+    insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation)
+      values (${exportId}, ${side.teamId}, ${from}, ${to}, ${generation}) returning id`;
+  return id ?? '';
 }
 
 async function endRun(id: string, status: string, settled = true): Promise<void> {
@@ -148,17 +145,8 @@ async function makeHistory(seed: number): Promise<{ item: BatchExport; pasts: Pa
   const first = item.schedule.openIntervalStart;
   const pasts = Array.from({ length: hours }, (_, hour): Past => {
     const start = first + hour * hourMs;
-    return {
-      start,
-      tick: null,
-      receipt: null,
-      lastRun: null,
-      heals: false,
-      live: null,
-      accepted: false,
-      open: false,
-      awaited: false,
-    };
+    const nothing = { tick: null, receipt: null, lastRun: null, live: null };
+    return { start, ...nothing, heals: false, accepted: false, open: false, awaited: false };
   });
   for (const past of pasts) await live(item.id, past, roll, seed % 2 === 1);
   if (roll(2) === 0) await awaitSome(item.id, pasts, roll);
@@ -182,8 +170,11 @@ async function awaitSome(exportId: string, pasts: Past[], roll: (n: number) => n
 }
 
 /** The state of each hour. Fails if the ranges do not cover them exactly, or two neighbours are alike. */
-async function statesOf(item: BatchExport, count = hours): Promise<CoverageState[]> {
-  const start = item.schedule.openIntervalStart;
+async function statesOf(
+  item: BatchExport,
+  count = hours,
+  start = item.schedule.openIntervalStart,
+): Promise<CoverageState[]> {
   const ranges = await coverageOf(side.db, item, timelineOf(item.schedule, []), {
     start,
     end: start + count * hourMs,
@@ -207,9 +198,9 @@ async function holesOf(id: string) {
 }
 
 async function markOf(id: string): Promise<Instant | null> {
-  const [row] = await side.sql<{ mark: string | null }>`
-    select high_water_mark as mark from batch_exports where id = ${id}`;
-  return row?.mark ? Date.parse(row.mark) : null;
+  const mark = await side.sql.value<string>`
+    select high_water_mark from batch_exports where id = ${id}`;
+  return mark ? Date.parse(mark) : null;
 }
 
 describe('over random histories', () => {
@@ -248,14 +239,7 @@ describe('over random histories', () => {
   it('a part of the range gives the same states', async () => {
     const { item, pasts } = await makeHistory(101);
     const start = item.schedule.openIntervalStart + 5 * hourMs;
-    const ranges = await coverageOf(side.db, item, timelineOf(item.schedule, []), {
-      start,
-      end: start + 7 * hourMs,
-    });
-    const found = ranges.flatMap((range) =>
-      Array.from({ length: (range.end - range.start) / hourMs }, () => range.state),
-    );
-    expect(found).toEqual(pasts.slice(5, 12).map(stateOf));
+    expect(await statesOf(item, 7, start)).toEqual(pasts.slice(5, 12).map(stateOf));
   });
 });
 
@@ -270,8 +254,8 @@ async function fail(runId: string | undefined): Promise<void> {
   const error = new SluiceError('query.invalid');
   for (;;) {
     await side.failAttempt(runId ?? '', error);
-    const [row] = await side.sql<{ status: string }>`select status from runs where id = ${runId}`;
-    if (row?.status === 'Failed') return;
+    const status = await side.sql.value`select status from runs where id = ${runId}`;
+    if (status === 'Failed') return;
   }
 }
 
@@ -279,9 +263,9 @@ it('through the use cases backfilled intervals that failed before the first tick
   const { item, runIds } = await createdWithRuns(1);
   const first = item.schedule.openIntervalStart;
   for (let back = 4; back >= 1; back -= 1) {
-    await fail(await insertRunIn(item.id, first - back * hourMs));
+    await fail(await insertRun(item.id, first - back * hourMs, 0));
   }
-  await side.complete(await side.claim(runIds[0]));
+  await side.completeRuns(runIds[0]);
   expect(await markOf(item.id)).toBe(first + hourMs);
   expect((await holesOf(item.id)).missing).toEqual({ count: 4, since: first - 4 * hourMs });
 });
@@ -289,21 +273,13 @@ it('through the use cases backfilled intervals that failed before the first tick
 it('an accepted interval before the mark is no gap to verify, and a run of it that fails is a hole again', async () => {
   const { item, runIds } = await createdWithRuns(3);
   const start = item.schedule.openIntervalStart;
-  for (const hour of [0, 2]) await side.complete(await side.claim(runIds[hour] ?? ''));
+  await side.completeRuns(runIds[0], runIds[2]);
   await fail(runIds[1]);
   await acceptIntervals(side.db, item.id, [{ start: start + hourMs, end: start + 2 * hourMs }]);
   await advanceHighWaterMark(side.db, item.id);
   expect(await markOf(item.id)).toBe(start + 3 * hourMs);
   expect(await findGaps(side.db, item.id)).toEqual([]);
-  await fail(await retryOf(item.id, runIds[1]));
+  await fail(await side.retry({ exportId: item.id, runId: runIds[1] }));
   expect(await statesOf(item, 3)).toEqual(['done', 'failed', 'done']);
   expect((await holesOf(item.id)).missing).toEqual({ count: 1, since: start + hourMs });
 });
-
-async function retryOf(exportId: string, runId: string | undefined): Promise<string> {
-  const run = await findRun(side.db, exportId, runId ?? '');
-  if (!run) throw new Error('the run is gone');
-  return retryRun(side.context, run);
-}
-
-const insertRunIn = (exportId: string, start: Instant) => insertRun(exportId, start, 0);

@@ -72,7 +72,7 @@ it('says once per cause and target which deadlines were missed, whatever number 
     with back as (update runs set status = 'Starting', finished_at = null where id = ${run?.id} returning *)
      insert into outbox (run_id, team_id, export_id, data_interval_start) select id, team_id, export_id,
        data_interval_start from back`;
-  await side.complete(await side.claim(run?.id));
+  await side.completeRuns(run?.id);
   await checkNow();
   const late = (await events()).filter(({ type }) => type === 'interval.delivered_late');
   expect(late[0]?.facts).toMatchObject({ turn: null, next_step: null });
@@ -82,14 +82,13 @@ it('says once per cause and target which deadlines were missed, whatever number 
 it('judges each interval by itself: what arrives in time is met, and what an operator accepts is not owed', async () => {
   const missed = async (exportId: string) => {
     await checkNow();
-    const rows = await side.sql<{ start: string }>`
-      select api_time(data_interval_start) as start from late_intervals where export_id = ${exportId}
+    return side.sql.values`
+      select api_time(data_interval_start) from late_intervals where export_id = ${exportId}
         and missed_at is not null order by 1`;
-    return rows.map(({ start }) => start);
   };
   const made = await exportWith({ deadlineMinutes: 90 });
   const [first, , third] = await side.listRuns(made.id);
-  await side.complete(await side.claim(third?.id));
+  await side.completeRuns(third?.id);
   const late = await missed(made.id);
   expect(late[0]).toBe(first?.start);
   expect(late).not.toContain(third?.start);
@@ -108,7 +107,7 @@ it('a new commit of an interval does not make it late, and a deadline counts fro
   await checkNow();
   expect(await events(), 'these ticks came before').toEqual([]);
   const [run] = await side.listRuns(made.id);
-  await side.complete(await side.claim(run?.id));
+  await side.completeRuns(run?.id);
   const delivered = () => side.sql`select delivered_at from receipts where export_id = ${made.id}`;
   const before = await delivered();
   await side.sql`
@@ -122,7 +121,7 @@ it('warns so many minutes before a deadline as the export asks for', async () =>
   await addTargets();
   const made = await exportWith({ deadlineMinutes: 4 * 60 });
   const [first] = await side.listRuns(made.id);
-  await side.complete(await side.claim(first?.id));
+  await side.completeRuns(first?.id);
   await checkNow();
   expect(await events()).toEqual([]);
   await side.sql`update batch_exports set warn_minutes = 239 where id = ${made.id}`;
@@ -144,9 +143,8 @@ it('owes what is due in a pause that Sluice made, and nothing in one that a pers
   await side.sql`update export_checks set judged_to = now() - interval '4 hours'`;
   const missed = async () => {
     await checkNow();
-    const [row] = await side.sql<{ count: number }>`
+    return side.sql.value`
       select count(*) from late_intervals where export_id = ${made.id} and missed_at is not null`;
-    return row?.count;
   };
   expect(await missed()).toBe(0);
   // In the first minute of an hour the deadline of the interval that has just ended is not over.

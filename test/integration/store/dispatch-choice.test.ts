@@ -80,10 +80,7 @@ async function add(runs: readonly Run[]): Promise<void> {
 }
 
 /** The slots of the workers. */
-interface Slots {
-  readonly large: number;
-  readonly small: number;
-}
+type Slots = Readonly<Record<'large' | 'small', number>>;
 
 /** A small run uses a slot for small runs, if there are any. */
 const usesSmall = (run: Run, { small }: Slots) => run.small && small > 0;

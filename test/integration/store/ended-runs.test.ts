@@ -1,16 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readinessOf } from '../../../src/main/readiness.ts';
 import { dispatchRuns } from '../../../src/service/admission/admission.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
-import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findStalledDispatch, removeEndedEntries } from '../../../src/state/store/runs/outbox.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { beginWork } from '../../../src/state/store/files/guarded-work.ts';
 import { reportWorker, sumCapacity, sweepWorkers } from '../../../src/state/store/runs/workers.ts';
 import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
@@ -53,13 +50,7 @@ const ends: readonly (readonly [string, (run: ClaimedRun) => Promise<unknown>])[
     },
   ],
   ['is set aside', (run) => quarantineRun(side.context, run, 'SIGSEGV')],
-  [
-    'is cancelled',
-    async ({ exportId, runId }) => {
-      const found = await findRun(side.db, exportId, runId);
-      if (found) await cancelRun(side.context, found);
-    },
-  ],
+  ['is cancelled', (run) => side.cancel(run)],
   [
     'is deleted with its export',
     ({ exportId }) => deleteExport(side.context, side.actor, exportId),
@@ -88,21 +79,14 @@ describe('a run that the sweep re-enqueued while its worker slept', () => {
     const { id } = await side.exportWithRuns(1);
     const run = await side.claim((await side.firstRun(id)).id);
     await side.expireLease(run.runId);
-    const sweeper = new Client({ connectionString: side.url });
-    await sweeper.connect();
-    try {
-      await sweeper.query('begin');
-      await sweepExpiredLeases({
-        query: async (text, values = []) => (await sweeper.query(text, [...values])).rows,
-      });
-      const completing = side.complete(run);
+    const { completing } = await side.db.transaction(async (tx) => {
+      await sweepExpiredLeases(tx);
+      const waiting = side.complete(run);
       // The completion has begun, and sees nothing of the sweep yet.
-      await side.sql`select pg_sleep(0.2)`;
-      await sweeper.query('commit');
-      expect(await completing).toBe(true);
-    } finally {
-      await sweeper.end();
-    }
+      await side.untilLocked();
+      return { completing: waiting };
+    });
+    expect(await completing).toBe(true);
     expect(await entries()).toEqual([]);
   });
 });

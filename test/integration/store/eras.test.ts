@@ -40,13 +40,11 @@ describe('the current era', () => {
 
   it('knows where its tables are', async () => {
     await currentEra(db);
+    const number = expect.any(Number);
     expect(await listEras(db)).toMatchObject([
       {
+        ...{ timeline: number, databaseOid: number, erasOid: number, acceptedAt: null },
         systemIdentifier: expect.stringMatching(/^\d+$/),
-        timeline: expect.any(Number),
-        databaseOid: expect.any(Number),
-        erasOid: expect.any(Number),
-        acceptedAt: null,
       },
     ]);
   });
@@ -94,11 +92,8 @@ describe('the current era', () => {
     const { acceptedAt: first } = (await listEras(db))[2] ?? {};
     await acceptCurrentEra(db);
     expect((await listEras(db))[2]?.acceptedAt).not.toBe(first);
-    const accepted = {
-      action: 'accepted',
-      subject_type: 'era',
-      changes: [{ field: 'accepted', before: false, after: true }],
-    };
+    const changes = [{ field: 'accepted', before: false, after: true }];
+    const accepted = { action: 'accepted', subject_type: 'era', changes };
     const activity = await db.query(`select action, subject_type, changes from activity`);
     expect(activity).toEqual([accepted, accepted]);
   });

@@ -7,9 +7,7 @@ import {
   listUnderWay,
 } from '../../../src/state/store/intervals/interval-runs.ts';
 import { appendLogEntries, countQuotes } from '../../../src/state/store/exports/log-entries.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { listUnfinishedCommits } from '../../../src/state/store/files/unfinished-commits.ts';
-import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
 import {
   quarantineRun,
@@ -24,45 +22,38 @@ const side = useRunSide();
 const interval = { start: 0, end: hourMs };
 const erased = { column: 'distinct_id', value: 'user 42, the person' };
 
+/** An order to erase the hour of an export. @returns the id of its run */
+async function erase(exportId: string): Promise<string> {
+  const request = randomUUID();
+  const [runId = ''] = await eraseIntervals(side.context, exportId, [interval], erased, request);
+  return runId;
+}
+
+/** The run has committed its manifest. */
+const commit = (run: ClaimedRun, rows = 8) =>
+  recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: `"${rows}"`, rows });
+
 /** A run of an hour, recorded. @returns the id of its export */
 async function exported(): Promise<string> {
   const { id } = await side.createExport();
-  const [made] = await eraseIntervals(side.context, id, [interval], erased, randomUUID());
+  const made = await erase(id);
   await side.sql`update runs set purpose = 'whole', erases = null where id = ${made}`;
-  const run = await side.claim(made ?? '');
-  await recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: '"1"', rows: 9 });
+  await commit(await side.claim(made), 9);
   return id;
 }
 
 async function erasing(): Promise<{ exportId: string; run: ClaimedRun }> {
   const exportId = await exported();
-  const [runId = ''] = await eraseIntervals(
-    side.context,
-    exportId,
-    [interval],
-    erased,
-    randomUUID(),
-  );
-  return { exportId, run: await side.claim(runId) };
+  return { exportId, run: await side.claim(await erase(exportId)) };
 }
 
 const failure = new SluiceError('run.rows_rejected', 'a row');
 
 it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
-  [
-    'completes',
-    (run) =>
-      recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: '"2"', rows: 8 }),
-  ],
+  ['completes', commit],
   ['fails', (run) => recordFault(side.context, run, failure, 0)],
   ['crashes', (run) => quarantineRun(side.context, run, 'It crashed.')],
-  [
-    'is cancelled',
-    async (run) => {
-      const found = await findRun(side.db, run.exportId, run.runId);
-      if (found) await cancelRun(side.context, found);
-    },
-  ],
+  ['is cancelled', (run) => side.cancel(run)],
 ])(
   'a run that %s forgets what it was to erase; until then only its worker can read it',
   async (_, end) => {
@@ -82,22 +73,19 @@ it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
 );
 
 it('a run that has forgotten what it was to erase is not retried, and its error says what to do', async () => {
-  const { exportId, run } = await erasing();
+  const { run } = await erasing();
   await recordFault(side.context, run, failure, 0);
-  const found = await findRun(side.db, exportId, run.runId);
-  if (!found) throw new Error('there is no such run');
+  const found = await side.findRun(run);
   expect(found.latestError).toMatch(/run the command of the erasure again\.$/);
-  await expect(retryRun(side.context, found)).rejects.toThrow('the command of the erasure again');
+  await expect(side.retry(run)).rejects.toThrow('the command of the erasure again');
 });
 
 /** Rows of our tables that have the value as text. */
-async function mentions(exportId: string): Promise<number> {
-  const [row] = await side.sql<{ count: number }>`
+const mentions = (exportId: string) =>
+  side.sql.value`
     select (select count(*) from runs t where t.export_id = ${exportId} and t::text like '%user 42%')
           + (select count(*) from outbox t where t.export_id = ${exportId} and t::text like '%user 42%')
-          + (select count(*) from log_entries t where t.export_id = ${exportId} and t::text like '%user 42%') as count`;
-  return Number(row?.count);
-}
+          + (select count(*) from log_entries t where t.export_id = ${exportId} and t::text like '%user 42%')`;
 
 it('an ended run cannot keep it, whatever ends it', async () => {
   const { run } = await erasing();
@@ -111,37 +99,22 @@ it('an erasure says nothing of the schedule: its failures do not pause, its succ
   const { exportId, run } = await erasing();
   await side.sql`
     update batch_exports set failure_streak = 3, last_success_at = '2024-01-01' where id = ${exportId}`;
-  const facts = async () =>
-    (
-      await side.sql`
-        select failure_streak as streak, last_success_at = '2024-01-01' as "isOld" from batch_exports
-          where id = ${exportId}`
-    )[0];
+  const facts = () =>
+    side.sql`select failure_streak as streak, last_success_at = '2024-01-01' as "isOld"
+      from batch_exports where id = ${exportId}`;
   await recordFault(side.context, run, failure, 0);
-  expect(await facts()).toEqual({ streak: 3, isOld: true });
-  const [next = ''] = await eraseIntervals(
-    side.context,
-    exportId,
-    [interval],
-    erased,
-    randomUUID(),
-  );
-  const again = await side.claim(next);
-  await recordManifest(side.context, again, {
-    manifestKey: 'm.json',
-    manifestEtag: '"2"',
-    rows: 8,
-  });
-  expect(await facts()).toEqual({ streak: 3, isOld: true });
+  expect(await facts()).toEqual([{ streak: 3, isOld: true }]);
+  await commit(await side.claim(await erase(exportId)));
+  expect(await facts()).toEqual([{ streak: 3, isOld: true }]);
 });
 
 it('never counts as a small run: it reads files', async () => {
   const exportId = await exported();
-  const [runId] = await eraseIntervals(side.context, exportId, [interval], erased, randomUUID());
+  const runId = await erase(exportId);
   const small = () =>
     side.sql<{ small: boolean }>`select small from outbox where run_id = ${runId}`;
   expect(await small()).toEqual([{ small: false }]);
-  await releaseRun(side.context, await side.claim(runId ?? ''));
+  await releaseRun(side.context, await side.claim(runId));
   expect(await small()).toEqual([{ small: false }]);
 });
 
@@ -168,11 +141,7 @@ it('a run that began to commit is waited for until it ends, whichever attempt ha
   expect(await listStillUnderWay(side.db, attempt)).toMatchObject([{ runId: run.runId }]);
   const third = await side.claim(run.runId);
   expect(await listStillUnderWay(side.db, attempt)).toMatchObject([{ runId: run.runId, interval }]);
-  await recordManifest(side.context, third, {
-    manifestKey: 'm.json',
-    manifestEtag: '"2"',
-    rows: 8,
-  });
+  await commit(third);
   expect(await listStillUnderWay(side.db, attempt)).toEqual([]);
 });
 
@@ -184,25 +153,13 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
   await recordFault(side.context, run, failure, 0);
   expect(await unfinished()).toEqual([{ interval, hasReceipt: true }]);
   expect(await listUnfinishedCommits(side.db, exportId, hourMs)).toEqual([]);
-  const [next = ''] = await eraseIntervals(
-    side.context,
-    exportId,
-    [interval],
-    erased,
-    randomUUID(),
-  );
-  const again = await side.claim(next);
+  const again = await side.claim(await erase(exportId));
   expect(again.mayBeOvertaken).toBe(true);
-  await recordManifest(side.context, again, {
-    manifestKey: 'm.json',
-    manifestEtag: '"2"',
-    rows: 8,
-  });
+  await commit(again);
   expect(await unfinished()).toEqual([]);
 
   const { id: other } = await side.createExport();
-  const [first = ''] = await eraseIntervals(side.context, other, [interval], erased, randomUUID());
-  const lost = await side.claim(first);
+  const lost = await side.claim(await erase(other));
   await commitBegun(lost);
   await recordFault(side.context, lost, failure, 0);
   expect(await listUnfinishedCommits(side.db, other, null)).toEqual([
@@ -237,13 +194,8 @@ it('no log names the value of a folder, not even that the folder went', async ()
 it('counts the logs and errors that quote a value, as it is or within JSON, and no part of another', async () => {
   const { exportId, run } = await erasing();
   const { teamId, runId } = run;
-  const say = (message: string) => ({
-    teamId,
-    exportId,
-    runId,
-    level: 'WARNING' as const,
-    message,
-  });
+  const say = (message: string) =>
+    ({ teamId, exportId, runId, level: 'WARNING', message }) as const;
   await appendLogEntries(side.db, [
     say('The first: {"id":"a \\"b\\" [c]"}'),
     say('The first keys: a "b" [c]/7'),

@@ -43,14 +43,9 @@ import { useStage } from '../../support/use-stage.ts';
 const historic = new Set(['runs', 'log_entries', 'receipts', 'ticks', 'activity']);
 
 /** At night a million runs and ten million log entries; a slow machine may try fewer exports. */
+const night = { teams: 2_000, runsPerExport: 98, longExportRuns: 20_000, logsPerRun: 10 };
 const size = isNightly
-  ? {
-      teams: 2_000,
-      exports: Number(process.env.GROWTH_EXPORTS ?? 10_000),
-      runsPerExport: 98,
-      longExportRuns: 20_000,
-      logsPerRun: 10,
-    }
+  ? { ...night, exports: Number(process.env.GROWTH_EXPORTS ?? 10_000) }
   : { teams: 200, exports: 1_000, runsPerExport: 40, longExportRuns: 20_000, logsPerRun: 5 };
 let long: string;
 
@@ -60,32 +55,16 @@ beforeAll(async () => {
 }, 1_800_000);
 
 const runList = {
-  statuses: null,
-  createdAfter: null,
-  createdBefore: null,
-  intervalStart: null,
-  intervalEnd: null,
-  orderBy: 'created_at',
-  descending: true,
-  position: null,
-  limit: 100,
-} as const;
+  ...{ statuses: null, createdAfter: null, createdBefore: null, intervalStart: null },
+  ...({ intervalEnd: null, orderBy: 'created_at', descending: true } as const),
+  ...{ position: null, limit: 100 },
+};
 
 const logList: Omit<LogListRequest, 'exportId'> = {
-  runId: null,
-  levels: null,
-  after: null,
-  before: null,
-  search: null,
+  ...{ runId: null, levels: null, after: null, before: null, search: null },
 };
+const fourBriefly = { limit: 4, without: [], slow: [], isLong: false };
 const page = { limit: 100, offset: 0 };
-
-/** A run that waits, and one that the sweep has lost. */
-async function findLive(status: 'Starting' | 'Running'): Promise<string> {
-  const [run] = await side.sql<{ id: string }>`
-    select id from runs where status = ${status} order by id limit 1`;
-  return run?.id ?? '';
-}
 
 async function findEnded(exportId: string): Promise<{ id: string; interval: Timestamp }> {
   const [run] = await side.sql<{ id: string; interval: Timestamp }>`
@@ -122,14 +101,7 @@ const hotPaths: readonly HotPath[] = [
   {
     name: 'decide ticks',
     work: (db) =>
-      decideTicks(
-        { ...side.context, db },
-        {
-          onError: (error) => {
-            throw error;
-          },
-        },
-      ),
+      decideTicks({ ...side.context, db }, { onError: (error) => expect.fail(String(error)) }),
     most: 20_000,
   },
   // Each run that it enqueues is written.
@@ -141,7 +113,9 @@ const hotPaths: readonly HotPath[] = [
   {
     name: 'claim and complete',
     work: async (db) => {
-      const run = await claim({ db: { ...db, close: async () => {} } }, await findLive('Starting'));
+      const waiting = await side.sql.value<string>`
+        select id from runs where status = 'Starting' order by id limit 1`;
+      const run = await claim({ db: { ...db, close: async () => {} } }, waiting ?? '');
       await renewLeases(db, [run], 60_000);
       expect(await complete({ ...side.context, db }, run)).toBe(true);
     },
@@ -149,9 +123,8 @@ const hotPaths: readonly HotPath[] = [
   {
     name: 'need, claim and record many runs',
     work: async (db) => {
-      const rows = await side.sql<{ id: string }>`
+      const runIds = await side.sql.values<string>`
         select id from runs where status = 'Starting' limit 50`;
-      const runIds = rows.map(({ id }) => id);
       expect(runIds.length).toBeGreaterThan(10);
       expect(await findRunNeeds(db, runIds)).not.toContain(null);
       const requests = runIds.map((runId) => ({ runId, holder: runId }));
@@ -164,10 +137,8 @@ const hotPaths: readonly HotPath[] = [
         return { run, intent: { generation, manifestKey, files, rejectedFiles: [] } };
       });
       expect(new Set(await beginFreeCommits(db, commits, 60_000))).toEqual(new Set([true]));
-      const completed = await completeFree(
-        db,
-        runs.map((run) => completedRun(run)),
-      );
+      const ends = runs.map((run) => completedRun(run));
+      const completed = await completeFree(db, ends);
       expect(completed.filter((one) => one?.isCompleted)).toHaveLength(runs.length);
     },
     // Per run about 30.
@@ -202,24 +173,14 @@ const hotPaths: readonly HotPath[] = [
   // It looks at each interval that is unsettled now: the newest one of each tenth export.
   {
     name: 'look back at what is unsettled',
-    work: (db) =>
-      takeLookBacks(
-        db,
-        { lateLookbackHours: 0, modelLookbackHours: {} },
-        { limit: 4, without: [], slow: [], isLong: false },
-      ),
+    work: (db) => takeLookBacks(db, { lateLookbackHours: 0, modelLookbackHours: {} }, fourBriefly),
     // Each is read with its export, whose hours count.
     most: 3 * size.exports,
   },
   // Of the two newest intervals of each export.
   {
     name: 'look back at two hours',
-    work: (db) =>
-      takeLookBacks(
-        db,
-        { lateLookbackHours: 2, modelLookbackHours: {} },
-        { limit: 4, without: [], slow: [], isLong: false },
-      ),
+    work: (db) => takeLookBacks(db, { lateLookbackHours: 2, modelLookbackHours: {} }, fourBriefly),
     most: 20 * size.exports,
   },
   { name: 'cancel', work: (db) => cancelRuns(db, { exportId: long }) },
@@ -268,11 +229,8 @@ const hotPaths: readonly HotPath[] = [
     name: 'list logs of a run',
     work: async (db) => {
       const { id } = await findEnded(long);
-      await listLogEntries(
-        db,
-        { ...logList, exportId: long, runId: id, levels: ['INFO', 'ERROR'] },
-        page,
-      );
+      const ofRun = { ...logList, exportId: long, runId: id, levels: ['INFO', 'ERROR'] as const };
+      await listLogEntries(db, ofRun, page);
     },
   },
   {

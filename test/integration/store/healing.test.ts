@@ -7,14 +7,12 @@ import {
 } from '../../../src/foundation/domain/errors.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
-import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   quarantineRun,
   recordDeathAlone,
   recordFault,
 } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { healNow } from '../../../src/state/store/healing/healing.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
 import { hourMs, useRunSide } from '../../support/run-side.ts';
 
@@ -35,9 +33,8 @@ const stateOf = async (exportId: string) =>
 
 async function exportsOf(number: number, hours = 3): Promise<string[]> {
   const ids: string[] = [];
-  for (let index = 0; index < number; index += 1) {
-    const { id } = await side.createExport({ createdMsAgo: hours * hourMs });
-    ids.push(id);
+  while (ids.length < number) {
+    ids.push((await side.createExport({ createdMsAgo: hours * hourMs })).id);
   }
   await side.decide();
   return ids;
@@ -82,9 +79,9 @@ it('waits longer and longer while nothing of the export works, and a success end
   const place = placeOf(unavailable);
   await work([id], place);
   const waits = async () => {
-    const [row] = await side.sql<{ minutes: number | null }>`
-      select extract(epoch from heal_after - now()) / 60 as minutes from batch_exports where id = ${id}`;
-    return row?.minutes == null ? null : Number(row.minutes);
+    const minutes = await side.sql.value`
+      select extract(epoch from heal_after - now()) / 60 from batch_exports where id = ${id}`;
+    return minutes === null ? null : Number(minutes);
   };
   await sweep([id], place, 6);
   expect(await waits()).toBeGreaterThan(0.9);
@@ -171,9 +168,7 @@ it('the schedule of an export that fails asks nothing: its intervals heal with t
       where id = ${fresh?.id}`;
   expect(run).toEqual({ status: 'FailedRetryable', code: 'destination.unavailable', said: true });
   // What a person asks for is attempted.
-  const found = await findRun(side.db, id, fresh?.id ?? '');
-  const again = found ? await retryRun(side.context, found) : '';
-  await attempt(again, place);
+  await attempt(await side.retry({ exportId: id, runId: fresh?.id }), place);
   expect(place.requests).toBe(before + 1);
   await sweep([id], works, 3);
   expect(await holesOf([id])).toEqual([]);
@@ -181,10 +176,10 @@ it('the schedule of an export that fails asks nothing: its intervals heal with t
 
 describe('what a person must decide', () => {
   it('has one list in the code and in the database', async () => {
-    const rows = await side.sql<{ code: ErrorCode }>`
+    const codes = await side.sql.values<ErrorCode>`
       select code from unnest(${Object.keys(errorCatalogue)}::text[]) as c (code)
         where is_decided_by_people(code)`;
-    expect(new Set(rows.map(({ code }) => code))).toEqual(decidedByPeople);
+    expect(new Set(codes)).toEqual(decidedByPeople);
   });
 
   it.each([...decidedByPeople])('does not heal after %s, whatever it was before', async (code) => {
@@ -290,10 +285,8 @@ describe('what a person must decide', () => {
     await work([cancelled, off, paused], placeOf(unavailable));
     await pauseExport(side.context, side.actor, paused);
     const [failed] = await side.listRuns(cancelled);
-    const found = await findRun(side.db, cancelled, failed?.id ?? '');
-    if (!found) throw new Error('no run');
-    const again = await retryRun(side.context, found);
-    await cancelRun(side.context, { ...found, id: again });
+    const runId = await side.retry({ exportId: cancelled, runId: failed?.id });
+    await side.cancel({ exportId: cancelled, runId });
     await comeDue();
     expect(await heal(side.context)).toBe(0);
     // Longer hours heal it from now on.
@@ -357,7 +350,7 @@ it('ends after heal_for_hours, and says so in the log', async () => {
   await side.sql`
     update holes set heals_since = now() - interval '169 hours', next_try_at = now() where export_id = ${id}`;
   expect(await heal(side.context)).toBe(0);
-  const [entry] = await side.sql<{ message: string }>`
+  const message = await side.sql.value`
     select message from log_entries where export_id = ${id} and run_id is null order by id desc limit 1`;
-  expect(entry?.message).toContain('heal_for_hours is over');
+  expect(message).toContain('heal_for_hours is over');
 });

@@ -1,19 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { unpauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { failAttempt, hourMs, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 const denied = new SluiceError('destination.access_denied');
-
-async function completeRun(runId: string | undefined): Promise<void> {
-  if (runId === undefined) throw new Error('there is no such run');
-  expect(await side.complete(await side.claim(runId))).toBe(true);
-}
 
 interface ExportState {
   readonly streak: number;
@@ -29,23 +22,21 @@ async function stateOf(id: string): Promise<ExportState | undefined> {
   return row;
 }
 
-async function levels(id: string): Promise<string[]> {
-  const rows = await side.sql<{ level: string }>`
+const levels = (id: string) =>
+  side.sql.values<string>`
     select level from log_entries where export_id = ${id} and run_id is null order by id`;
-  return rows.map((row) => row.level);
-}
 
 it('a failing backfill stops itself after ten Failed runs in a row, and leaves the schedule alone', async () => {
   const { id, runIds } = await side.exportWithRuns(12);
-  const [made] = await side.sql<{ id: string }>`
+  const made = await side.sql.value`
       insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
        select id, team_id, now() - interval '20 hours', now(), 2, 20, now() - interval '9 hours' from batch_exports
          where id = ${id} returning id`;
-  await side.sql`update runs set backfill_id = ${made?.id} where export_id = ${id}`;
+  await side.sql`update runs set backfill_id = ${made} where export_id = ${id}`;
   const backfill = async () =>
     (
       await side.sql<{ status: string; reason: string | null }>`
-          select status, stopped_reason as reason from backfills where id = ${made?.id}`
+          select status, stopped_reason as reason from backfills where id = ${made}`
     )[0];
   const fail = async (runId: string | undefined) => {
     // At a place that has worked, a refusal is tried again before it ends a run.
@@ -56,7 +47,7 @@ it('a failing backfill stops itself after ten Failed runs in a row, and leaves t
     }
   };
   await fail(runIds[0]);
-  await completeRun(runIds[1]);
+  await side.completeRuns(runIds[1]);
   for (const runId of runIds.slice(2, 11)) await fail(runId);
   // Nine after the success.
   expect(await backfill()).toEqual({ status: 'Running', reason: null });
@@ -78,10 +69,8 @@ it.each([
   'a failed run of purpose %s, with delivered files: %s, promises that Sluice tries again: %s',
   async (purpose, isDelivered, promises) => {
     const { id, runIds } = await side.exportWithRuns(1);
-    await completeRun(runIds[0]);
-    const found = await findRun(side.db, id, runIds[0] ?? '');
-    if (!found) throw new Error('there is no such run');
-    const again = await retryRun(side.context, found);
+    await side.completeRuns(runIds[0]);
+    const again = await side.retry({ exportId: id, runId: runIds[0] });
     await side.sql`update runs set purpose = ${purpose} where id = ${again}`;
     if (!isDelivered) await side.sql`delete from receipts where export_id = ${id}`;
     const once = side.withPolicy({ retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
@@ -123,7 +112,7 @@ describe('the streak of failures', () => {
   it('ends with a success', async () => {
     const { id, runIds } = await side.exportWithRuns(4);
     for (const runId of runIds.slice(0, 3)) await side.failAttempt(runId, denied);
-    await completeRun(runIds[3]);
+    await side.completeRuns(runIds[3]);
     expect(await stateOf(id)).toMatchObject({ streak: 0, paused: false });
   });
 
@@ -140,13 +129,13 @@ describe('the high-water mark', () => {
   it('stops at a gap, and moves over all that waits behind it once the gap is closed', async () => {
     const { id, runIds } = await side.exportWithRuns(5);
     const runs = await side.listRuns(id);
-    await completeRun(runIds[1]);
+    await side.completeRuns(runIds[1]);
     expect((await stateOf(id))?.mark).toBeNull();
-    await completeRun(runIds[0]);
+    await side.completeRuns(runIds[0]);
     expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
-    await completeRun(runIds[3]);
+    await side.completeRuns(runIds[3]);
     expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
-    await completeRun(runIds[2]);
+    await side.completeRuns(runIds[2]);
     expect((await stateOf(id))?.mark).toBe(runs[3]?.end);
   });
 
@@ -160,15 +149,13 @@ describe('the high-water mark', () => {
   it('does not move back, nor past a run that failed, when an interval before it runs again', async () => {
     const { id, runIds } = await side.exportWithRuns(3);
     const runs = await side.listRuns(id);
-    await completeRun(runIds[0]);
+    await side.completeRuns(runIds[0]);
     const context = side.withPolicy({ secondOpinionMs: 0 });
     // A destination that worked before is asked twice.
     for (const _ of [1, 2]) await failAttempt(side, context, runIds[1] ?? '', denied);
     expect((await side.listRuns(id))[1]?.status).toBe('Failed');
-    await completeRun(runIds[2]);
-    const first = await findRun(side.db, id, runIds[0] ?? '');
-    if (!first) throw new Error('the run is gone');
-    await completeRun(await retryRun(side.context, first));
+    await side.completeRuns(runIds[2]);
+    await side.completeRuns(await side.retry({ exportId: id, runId: runIds[0] }));
     expect((await stateOf(id))?.mark).toBe(runs[0]?.end);
   });
 
@@ -177,11 +164,11 @@ describe('the high-water mark', () => {
     await side.sql`insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        values (${id}, ${side.teamId}, to_timestamp(${schedule.openIntervalStart} / 1000.0) - interval '1 h',
          to_timestamp(${schedule.openIntervalStart} / 1000.0))`;
-    await completeRun((await side.listRuns(id))[0]?.id);
+    await side.completeRuns((await side.listRuns(id))[0]?.id);
     expect((await stateOf(id))?.mark).toBeNull();
     await side.decide();
     const runs = await side.listRuns(id);
-    await completeRun(runs[1]?.id);
+    await side.completeRuns(runs[1]?.id);
     expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
   });
 
@@ -189,25 +176,24 @@ describe('the high-water mark', () => {
     const startAt = (await readNow(side.db)) - 2 * hourMs;
     const { id } = await side.createExport({ startAt, createdMsAgo: 5 * hourMs });
     await side.decide();
-    const ticks = await side.sql<{ fate: string }>`
+    const fates = await side.sql.values`
       select fate from ticks where export_id = ${id} order by tick_at`;
-    expect([ticks[0]?.fate, ticks.at(-1)?.fate]).toEqual(['outside_window', 'ran']);
+    expect([fates[0], fates.at(-1)]).toEqual(['outside_window', 'ran']);
     const runs = await side.listRuns(id);
-    await completeRun(runs[0]?.id);
+    await side.completeRuns(runs[0]?.id);
     expect((await stateOf(id))?.mark).toBe(runs[0]?.end);
   });
 });
 
 it('the receipt of a re-run replaces the one before; there is one per interval', async () => {
   const { id, runIds } = await side.exportWithRuns(1);
-  await completeRun(runIds[0]);
-  const run = await findRun(side.db, id, runIds[0] ?? '');
-  if (!run) throw new Error('the run is gone');
+  await side.completeRuns(runIds[0]);
+  const run = { exportId: id, runId: runIds[0] };
   const receiptRuns = async () =>
     (await listReceipts(side.db, id, null, 10)).map(({ runId }) => runId);
-  const again = await retryRun(side.context, run);
-  await expect(retryRun(side.context, run)).rejects.toThrow('is live');
-  expect(await receiptRuns()).toEqual([run.id]);
-  await completeRun(again);
+  const again = await side.retry(run);
+  await expect(side.retry(run)).rejects.toThrow('is live');
+  expect(await receiptRuns()).toEqual([run.runId]);
+  await side.completeRuns(again);
   expect(await receiptRuns()).toEqual([again]);
 });

@@ -19,10 +19,23 @@ import { advanceBackfill } from '../../support/run-verbs.ts';
 const leaseMs = 60_000;
 const side = useRunSide();
 
-async function markOf(exportId: string): Promise<string | undefined> {
-  const [row] = await side.sql<{ mark: string }>`
-    select high_water_mark as mark from batch_exports where id = ${exportId}`;
-  return row?.mark;
+const markOf = (exportId: string) =>
+  side.sql.value`select high_water_mark from batch_exports where id = ${exportId}`;
+
+/** An export of four hours that are being backfilled, two at a time. */
+async function backfilled() {
+  const batchExport = await side.createExport({ createdMsAgo: 0 });
+  const endAt = batchExport.schedule.openIntervalStart;
+  const range = { startAt: endAt - 4 * hourMs, endAt, concurrency: 2 };
+  const request = { ...range, order: 'oldest_first', reprocess: 'all' } as const;
+  const { backfillId } = await startBackfill(side.context, batchExport, request);
+  const { id: exportId, teamId } = batchExport;
+  /** A run of its n-th hour. */
+  const runOf = (hour: number) => {
+    const start = range.startAt + hour * hourMs;
+    return { exportId, teamId, backfillId, interval: { start, end: start + hourMs } };
+  };
+  return { exportId, backfillId, startAt: range.startAt, runOf };
 }
 
 /**
@@ -45,9 +58,7 @@ async function overtake<T>(
 }
 
 it('a claim that waits for the last holder sees what that holder wrote', async () => {
-  const {
-    runIds: [runId = ''],
-  } = await side.exportWithRuns(1);
+  const { runId } = await side.waitingRun();
   const before = await side.claim(runId);
   await side.expireLease(runId);
   const files = { files: [{ key: 'f' }], rejectedFiles: [] };
@@ -106,28 +117,13 @@ describe('a completion that waits for another transaction', () => {
 
 describe('a page of a backfill', () => {
   it('that another worker has planned meanwhile makes no run', async () => {
-    const batchExport = await side.createExport({ createdMsAgo: 0 });
-    const endAt = batchExport.schedule.openIntervalStart;
-    const startAt = endAt - 4 * hourMs;
-    const { backfillId } = await startBackfill(side.context, batchExport, {
-      startAt,
-      endAt,
-      order: 'oldest_first',
-      reprocess: 'all',
-      concurrency: 2,
-    });
+    const { exportId, backfillId, startAt, runOf } = await backfilled();
     const [seen] = await findAdvancing(side.db, [backfillId]);
     expect(seen).toMatchObject({ liveRuns: 0, plannedTo: null });
     expect(await advanceBackfill(side.context, backfillId)).toBe(2);
-    const interval = { start: startAt + 2 * hourMs, end: startAt + 3 * hourMs };
-    const { id: exportId, teamId } = batchExport;
-    const stale = {
-      backfillId,
-      after: null,
-      plannedTo: interval.start,
-      intervals: 1,
-      runs: [{ exportId, teamId, interval, backfillId }],
-    };
+    const run = runOf(2);
+    const plannedTo = run.interval.start;
+    const stale = { backfillId, after: null, plannedTo, intervals: 1, runs: [run] };
     expect(await planLockedPage(side.db, stale)).toBeNull();
     expect(await planFreePages(side.db, [stale])).toEqual([null]);
     expect(await side.listRuns(exportId)).toHaveLength(2);
@@ -137,17 +133,8 @@ describe('a page of a backfill', () => {
   it('is planned with those of others, without waiting for a backfill or an export that is locked', async () => {
     const pages: PlannedPage[] = [];
     for (let n = 0; n < 4; n += 1) {
-      const batchExport = await side.createExport({ createdMsAgo: 0 });
-      const { id: exportId, teamId } = batchExport;
-      const endAt = batchExport.schedule.openIntervalStart;
-      const startAt = endAt - 4 * hourMs;
-      const { backfillId } = await startBackfill(side.context, batchExport, {
-        ...{ startAt, endAt, order: 'oldest_first', reprocess: 'all', concurrency: 2 },
-      });
-      const runs = [0, 1].map((hour) => ({
-        ...{ exportId, teamId, backfillId },
-        interval: { start: startAt + hour * hourMs, end: startAt + (hour + 1) * hourMs },
-      }));
+      const { backfillId, startAt, runOf } = await backfilled();
+      const runs = [runOf(0), runOf(1)];
       const plannedTo = startAt + hourMs;
       // The second one gets a run for one interval of its two only.
       const wanted = n === 1 ? runs.slice(0, 1) : runs;
@@ -180,32 +167,27 @@ describe('a page of a backfill', () => {
 describe('a dispatcher that waits for another one', () => {
   it('sees what that one has chosen, and chooses no more than the limits allow', async () => {
     const { id } = await side.exportWithRuns(2);
-    const entries = await side.sql<{ runId: string }>`
-      select run_id as "runId" from outbox where export_id = ${id} order by data_interval_start`;
     // By itself it would choose the oldest.
-    const [waiting = '', chosen = ''] = entries.map(({ runId }) => runId);
+    const [waiting = '', chosen = ''] = await side.sql.values<string>`
+      select run_id from outbox where export_id = ${id} order by data_interval_start`;
     await reportWorker(side.db, 'one', 100);
     const context = side.withPolicy({ maxRunsPerExport: 1, maxRunsPerTenant: 100 });
     const enqueued: string[] = [];
-    await overtake(
-      async (tx) => {
-        await tx.query('update installation set turn = turn + 1');
-        await tx.query(
-          'update outbox set dispatched_at = now(), times_enqueued = 1 where run_id = $1',
-          [chosen],
-        );
-      },
-      () =>
-        dispatchWaiting(context, async (taken) => {
-          enqueued.push(...taken.map(({ runId }) => runId));
-        }),
-    );
+    const dispatch = () =>
+      dispatchWaiting(context, async (taken) => {
+        enqueued.push(...taken.map(({ runId }) => runId));
+      });
+    await overtake(async (tx) => {
+      await tx.query('update installation set turn = turn + 1');
+      await tx.query(
+        'update outbox set dispatched_at = now(), times_enqueued = 1 where run_id = $1',
+        [chosen],
+      );
+    }, dispatch);
     expect(enqueued).not.toContain(waiting);
     expect(enqueued).not.toContain(chosen);
     await side.sql`delete from outbox where run_id = ${chosen}`;
-    await dispatchWaiting(context, async (next) => {
-      enqueued.push(...next.map(({ runId }) => runId));
-    });
+    await dispatch();
     expect(enqueued).toContain(waiting);
   });
 

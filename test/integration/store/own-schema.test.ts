@@ -5,7 +5,8 @@ import { connectQueues } from '../../../src/state/queue/connection.ts';
 import { openProducer } from '../../../src/state/queue/producer.ts';
 import { openDatabase, openQueuePool } from '../../../src/state/store/database/database.ts';
 import { runCli } from '../../support/cli.ts';
-import { createEmptyDatabase } from '../../support/database.ts';
+import { createEmptyDatabase, testServer } from '../../support/database.ts';
+import { withClient } from '../../support/drop-database.ts';
 import { until } from '../../support/until.ts';
 
 /** An empty database of an administrator, and a role that may only log in. `$role` and `$database` are their names. */
@@ -14,7 +15,10 @@ async function createGuest(...statements: readonly string[]) {
   const admin = new pg.Client({ connectionString: database.adminUrl });
   await admin.connect();
   const name = new URL(database.url).pathname.slice(1);
-  const role = `guest_${randomBytes(6).toString('hex')}`;
+  // Roles belong to the whole server.
+  const [role, source] = ['guest', 'source'].map(
+    (kind) => `${kind}_${randomBytes(6).toString('hex')}`,
+  ) as [string, string];
   const asAdmin = (text: string) =>
     admin.query(text.replaceAll('$role', role).replaceAll('$database', name));
   await asAdmin(
@@ -22,19 +26,24 @@ async function createGuest(...statements: readonly string[]) {
   );
   for (const statement of statements) await asAdmin(statement);
   onTestFinished(async () => {
-    await asAdmin('drop owned by $role cascade; drop role $role').catch(() => {});
     await admin.end();
     await database.drop();
+    const roles = `drop role if exists ${role}, ${source}`;
+    await withClient(testServer().adminUrl, (client) => client.query(roles));
   });
-  const url = new URL(database.url);
-  [url.username, url.password] = [role, 'x'];
-  const env = { DATABASE_URL: url.href };
+  const urlOf = (user: string) => {
+    const url = new URL(database.url);
+    [url.username, url.password] = [user, 'x'];
+    return url.href;
+  };
+  const env = { DATABASE_URL: urlOf(role), SOURCE_DATABASE_URL: urlOf(source) };
   const tablesIn = async (schema: string) => {
     const text = `select relname from pg_class where relnamespace = to_regnamespace(quote_ident($1)) and relkind = 'r'`;
     const { rows } = await admin.query<{ relname: string }>(text, [schema]);
     return rows.map(({ relname }) => relname);
   };
-  return { env, url: url.href, role, name, asAdmin, tablesIn };
+  const superuser = { ...env, DATABASE_URL: database.adminUrl };
+  return { env, superuser, url: env.DATABASE_URL, role, source, name, asAdmin, tablesIn };
 }
 
 /** Migrates, writes and reads a table of ours, and passes a job through the queue in PostgreSQL. */
@@ -174,3 +183,49 @@ test.each(['LATIN1', 'SQL_ASCII'])(
     ]);
   },
 );
+
+/** The database belongs to the role of the service. */
+const createOwned = () => createGuest('alter database $database owner to $role');
+
+test('a superuser makes the role of the source, and none of the tables of the service', async () => {
+  const { superuser, env, role, source } = await createOwned();
+  const early = await runCli(['migrate', '--source-role'], { env: superuser });
+  expect([early.code, early.err]).toEqual([
+    1,
+    `The tables of Sluice must belong to the role ${role}. Run \`sluice migrate\` with its address in DATABASE_URL first, then this command again.\n`,
+  ]);
+  expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_release/);
+  const elsewhere = { ...env, SOURCE_DATABASE_URL: 'postgres://reader:x@127.0.0.1:1/shop' };
+  const other = await runCli(['migrate', '--source-role'], { env: elsewhere });
+  // A script must not go on as if there were a role.
+  expect([other.code, other.err]).toEqual([
+    1,
+    expect.stringContaining('Run what `sluice models grants` prints on that server'),
+  ]);
+  const late = await runCli(['migrate', '--source-role'], { env: superuser });
+  expect([late.code, late.out]).toEqual([0, `up to date\nsource role: ${source}\n`]);
+  const key = ['keys', 'create', '--operator', '--scopes', '*', '--name', 'first'];
+  expect((await runCli(key, { env })).code).toBe(0);
+});
+
+test('a role that is no superuser makes the tables in a database of another one', async () => {
+  const { env, asAdmin } = await createOwned();
+  await asAdmin(
+    `alter database $database owner to current_user; alter role $role createrole;
+     grant create on schema public to $role; grant all on database $database to $role with grant option`,
+  );
+  const done = await runCli(['migrate', '--source-role'], { env });
+  await asAdmin('drop owned by $role cascade');
+  // What it may not do to roles comes after the tables.
+  expect(done.out).toMatch(/^migrated: 0001_release/);
+});
+
+test('tables that a superuser has made by mistake are named with the remedy', async () => {
+  const { superuser, env, role } = await createOwned();
+  expect((await runCli(['migrate'], { env: superuser })).code).toBe(0);
+  const said = new RegExp(
+    `DATABASE_URL: the tables of Sluice belong to the role \\w+, and ${role} may not use them\\.\\s+Log in as`,
+  );
+  expect((await runCli(['migrate'], { env })).err).toMatch(said);
+  expect((await runCli(['doctor'], { env })).out).toMatch(said);
+});

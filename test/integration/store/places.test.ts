@@ -4,10 +4,8 @@ import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { currentEra } from '../../../src/state/store/database/eras.ts';
 import { retireDestination } from '../../../src/state/store/files/former-destinations.ts';
 import { knowsCommit, type SeenCommit } from '../../../src/state/store/files/known-commits.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { emptyCommit, useRunSide } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import {
@@ -54,9 +52,7 @@ describe('a commit that a bucket shows', () => {
     await side.complete(run);
     await side.sql`update receipts set manifest_key = 'm.json' where export_id = ${run.exportId}`;
     await side.db.transaction((tx) => retireDestination(tx, run.exportId));
-    const ended = await findRun(side.db, run.exportId, run.runId);
-    if (!ended) throw new Error('the run is gone');
-    const again = await side.claim(await retryRun(side.context, ended));
+    const again = await side.claim(await side.retry(run));
     await side.complete(again);
     const forgotten = seen(run, { run_id: randomUUID() });
     expect(await knows(run, forgotten)).toBe(true);
@@ -109,11 +105,7 @@ async function brokenRerun(): Promise<ClaimedRun> {
   await beginCommit(side.db, first, 60_000, {}, emptyCommit);
   await side.complete(first);
   await side.sql`update receipts set generation = 9 where export_id = ${id}`;
-  const ended = await findRun(side.db, id, first.runId);
-  if (!ended) throw new Error('the run is missing');
-  await retryRun(side.context, ended);
-  const again = (await side.listRuns(id)).find((run) => run.id !== first.runId);
-  const rerun = await side.claim(again?.id);
+  const rerun = await side.claim(await side.retry(first));
   const commit = { ...emptyCommit, generation: 2, manifestKey: 'm', keys: ['a', 'm'] };
   await beginCommit(side.db, rerun, 60_000, {}, commit);
   return rerun;

@@ -1,3 +1,4 @@
+import { asRole } from '../../support/template-database.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 import { afterAll, expect, it, onTestFinished, test } from 'vitest';
@@ -33,10 +34,8 @@ const statement = prepared('select 1 + $1::int as sum');
 
 /** Whether the session knows the statement. */
 async function isPrepared(db: Database): Promise<boolean> {
-  const rows = await db.query('select from pg_prepared_statements where statement = $1', [
-    statement,
-  ]);
-  return rows.length > 0;
+  const found = 'select from pg_prepared_statements where statement = $1';
+  return (await db.query(found, [statement])).length > 0;
 }
 
 /** Whether the session is marked as one to our own tables: settling does not wait for its transactions. */
@@ -62,13 +61,12 @@ it('a statement that is planned once is planned once on each of few connections'
   const db = open(database.url, 10);
   await db.query('select 1');
   const ask = async (text: string, mark: string) => {
-    for (let call = 0; call < 3; call += 1) {
-      await Promise.all(Array.from({ length: 30 }, () => db.query(text, [mark])));
-    }
-    const found = await Promise.all(
-      Array.from({ length: 30 }, () => db.query<{ pid: number; custom: number }>(text, [mark])),
-    );
-    const rows = found.flat();
+    const thirty = () =>
+      Promise.all(
+        Array.from({ length: 30 }, () => db.query<{ pid: number; custom: number }>(text, [mark])),
+      );
+    for (let call = 0; call < 3; call += 1) await thirty();
+    const rows = (await thirty()).flat();
     return {
       custom: Math.max(...rows.map(({ custom }) => custom)),
       connections: new Set(rows.map(({ pid }) => pid)).size,
@@ -163,9 +161,8 @@ async function limitTo(most: number) {
     await database.admin.query(`drop role ${role}`);
     await database.drop();
   });
-  const url = new URL(database.url);
-  [url.username, url.password] = [role, 'x'];
-  const options = { connectionString: url.href, applicationName: 'test', onError: () => {} };
+  const connectionString = asRole(database.url, role, 'x');
+  const options = { connectionString, applicationName: 'test', onError: () => {} };
   return (maxConnections: number) => openDatabase({ ...options, maxConnections });
 }
 

@@ -174,13 +174,8 @@ describe('statements of an export', () => {
     const { context, db, teamId } = side;
     const id = await exportOfHours(2);
     await runAll(id);
-    const lockOf = () => db.transaction((tx) => lockExport(tx, id));
-    const batchExport = await lockOf();
-    const [{ organizationId } = { organizationId: '' }] = await side.sql<{
-      organizationId: string;
-    }>`
-      select organization_id as "organizationId" from projects where id = ${teamId}`;
-    const actor = { organizationId, keyId: null };
+    const batchExport = await db.transaction((tx) => lockExport(tx, id));
+    const { actor } = side;
     const interval = { start: 0, end: hourMs };
     if (!batchExport) throw new Error('no export');
     for (const shownRows of [5, null]) {

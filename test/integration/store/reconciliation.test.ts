@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -68,10 +69,8 @@ describe('a statement of the schedule', () => {
     await make(id);
     await sweep();
     await mkdir(place('2000/name=Jane Doe'), { recursive: true });
-    const strays = Array.from(
-      { length: 10_003 },
-      (_, n) => `2000/name=Jane Doe/${String(n).padStart(5, '0')}`,
-    );
+    const nameOf = (_: unknown, n: number) => `2000/name=Jane Doe/${String(n).padStart(5, '0')}`;
+    const strays = Array.from({ length: 10_003 }, nameOf);
     for (const name of strays) await writeFile(place(name), '');
     const names = await readdir(place(), { recursive: true });
     const lost = `events/${names.find((name) => name.endsWith('_manifest.json'))}`;
@@ -134,11 +133,8 @@ describe('a statement of the schedule', () => {
     const noPlace = await exportOfHours(1, { type: 'NoOp', config: {}, secrets: null });
     await due(noPlace);
     await sweep();
-    const { body } = await side.sql<{ body: Buffer }>`
-      select body from statements where export_id = ${noPlace}`.then(([row]) => ({
-      body: JSON.parse(String(row?.body)),
-    }));
-    expect(body.reconciliation).toEqual({
+    const body = await side.sql.value`select body from statements where export_id = ${noPlace}`;
+    expect(JSON.parse(String(body)).reconciliation).toEqual({
       ...{ state: 'not_listed', at: null, reason: 'the destination keeps no objects' },
       ...nothing,
     });
@@ -165,22 +161,16 @@ describe('a worker that is frozen for an hour, and goes on', () => {
 
   /** The first process that reaches the step waits there. */
   function freezeAt(step: FailpointName) {
-    let reached = () => {};
-    let thaw = () => {};
-    const frozen = new Promise<void>((resolve) => {
-      reached = resolve;
-    });
-    const thawed = new Promise<void>((resolve) => {
-      thaw = resolve;
-    });
+    const steps = new EventEmitter();
+    const [frozen, thawed] = [once(steps, 'frozen'), once(steps, 'thawed')];
     let isFirst = true;
     armFailpoints(async (name) => {
       if (name !== step || !isFirst) return;
       isFirst = false;
-      reached();
+      steps.emit('frozen');
       await thawed;
     });
-    return { frozen, thaw };
+    return { frozen, thaw: () => void steps.emit('thawed') };
   }
 
   it.each(['before_statement', 'before_put_statement', 'after_put_statement'] as const)(

@@ -2,12 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
 import { keepResponse } from '../../../src/state/store/tenants/idempotency.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findGaps, findTornTicks } from '../../../src/state/store/intervals/verify-queries.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
-import { hourMs, listRuns, useRunSide } from '../../support/run-side.ts';
+import { hourMs, useRunSide } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 
 const side = useRunSide({ logRetentionDays: 30, retentionDays: 365 });
@@ -23,22 +21,17 @@ async function age(exportId: string, days: number): Promise<void> {
   for (const statement of statements) await side.db.query(statement, [exportId, days]);
 }
 
-async function count(table: string, exportId: string): Promise<number> {
-  const [row] = await side.db.query<{ n: number }>(
-    `select count(*)::int as n from ${table} where export_id = $1`,
-    [exportId],
-  );
-  return row?.n ?? -1;
-}
+const count = (table: string, exportId: string) =>
+  side.db
+    .query(`select from ${table} where export_id = $1`, [exportId])
+    .then(({ length }) => length);
 
 /** Three intervals: one completed twice over, one failed, one still to run. */
 async function exportWithHistory(): Promise<string> {
   const { id } = await side.exportWithRuns(3);
   const [first, second] = await side.listRuns(id);
-  await side.complete(await side.claim(first?.id));
-  const run = await findRun(side.db, id, first?.id ?? '');
-  const again = run && (await retryRun(side.context, run));
-  await side.complete(await side.claim(again ?? ''));
+  await side.completeRuns(first?.id);
+  await side.completeRuns(await side.retry({ exportId: id, runId: first?.id }));
   await side.failAttempt(second?.id ?? '', new SluiceError('query.invalid'));
   return id;
 }
@@ -56,14 +49,14 @@ describe('retention', () => {
     expect(await count('ticks', id)).toBe(2);
     expect(await count('log_entries', id)).toBe(0);
     const [live] = runs.slice(-1);
-    expect(await side.complete(await side.claim(live?.id))).toBe(true);
+    await side.completeRuns(live?.id);
   });
 
   it('leaves ticks that share their bounds, and no gap, whatever a pause and a failure left', async () => {
     const { id } = await side.exportWithRuns(8);
     for (const [index, run] of (await side.listRuns(id)).entries()) {
       if (index === 4) await side.failAttempt(run.id, new SluiceError('query.invalid'));
-      else await side.complete(await side.claim(run.id));
+      else await side.completeRuns(run.id);
     }
     // The second and the sixth came during a pause, and were exported by a backfill since.
     await side.sql`update ticks t set fate = 'paused' where export_id = ${id} and (select count(*) from ticks o
@@ -100,8 +93,7 @@ describe('retention', () => {
     const error = new SluiceError('query.invalid');
     const [first] = await side.listRuns(id);
     await side.failAttempt(first?.id ?? '', error);
-    const run = await findRun(side.db, id, first?.id ?? '');
-    const newest = run ? await retryRun(side.context, run) : '';
+    const newest = await side.retry({ exportId: id, runId: first?.id });
     await side.failAttempt(newest, error);
     await age(id, 400);
     await applyRetention(side.context);
@@ -118,12 +110,10 @@ describe('retention', () => {
     await age(id, 400);
     await applyRetention(side.context);
     expect(await count('ticks', id)).toBe(3);
-    for (const run of await side.listRuns(id)) {
-      await side.complete(await side.claim(run.id));
-    }
-    const [row] = await side.sql<{ mark: string }>`
-      select high_water_mark as mark from batch_exports where id = ${id}`;
-    expect(row?.mark).toBe((await side.listRuns(id)).at(-1)?.end);
+    const runs = await side.listRuns(id);
+    await side.completeRuns(...runs.map((run) => run.id));
+    const mark = await side.sql.value`select high_water_mark from batch_exports where id = ${id}`;
+    expect(mark).toBe(runs.at(-1)?.end);
   });
 
   it('forgets a deleted export with all that was its own after its time, not before', async () => {
@@ -160,13 +150,10 @@ describe("sources of an organization's own plugins", () => {
     for (const source of sources) {
       await side.sql`update plugins set source = ${source} where id = ${plugin?.id}`;
     }
-    const kept = async () =>
-      (await side.sql<{ source: string }>`select source from plugin_sources`).map(
-        ({ source }) => source,
-      );
+    const kept = () => side.sql.values<string>`select source from plugin_sources`;
     const { id } = await side.exportWithRuns(3);
-    const [first, second] = await listRuns(db, id);
-    await side.complete(await side.claim(first?.id));
+    const [first, second] = await side.listRuns(id);
+    await side.completeRuns(first?.id);
     const chain = `jsonb_build_array(jsonb_build_object('config', 1, 'version', 1, 'source', (select sha256 from plugin_sources where source = $2)))`;
     await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 'of a run']);
     await db.query(
@@ -195,19 +182,16 @@ it('versions of transformation configs go once no config has had them for long, 
   await side.sql`insert into pipeline_transformation_configs (id, team_id, plugin, version, enabled, "order", config)
        overriding system value values (1000, ${team}, 1, 4, true, 1, '{}')`;
   const { id } = await side.exportWithRuns(3);
-  const [first, second] = await listRuns(db, id);
-  await side.complete(await side.claim(first?.id));
+  const [first, second] = await side.listRuns(id);
+  await side.completeRuns(first?.id);
   const chain = `jsonb_build_array(jsonb_build_object('config', 1000, 'version', $2::int))`;
   await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 1]);
   await db.query(
     `update receipts set recipe = jsonb_build_object('chain', ${chain}) where export_id = $1`,
     [id, 2],
   );
-  const kept = async () =>
-    (
-      await side.sql<{ name: string }>`
-          select name from transformation_versions where config_id = 1000`
-    ).map(({ name }) => name);
+  const kept = () =>
+    side.sql.values<string>`select name from transformation_versions where config_id = 1000`;
   await applyRetention(side.context);
   expect(await kept()).toHaveLength(names.length);
   await side.sql`update transformation_versions set created_at = created_at - interval '366 days'

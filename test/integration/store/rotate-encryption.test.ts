@@ -44,24 +44,13 @@ async function fillTables(): Promise<void> {
   await side.sql`
     insert into former_destinations (export_id, version, destination_config) values (${id}, 0, '{}')`;
   const erased = { column: 'distinct_id', value: 'user 42' };
-  const [runId = ''] = await eraseIntervals(
-    side.context,
-    id,
-    [{ start: 0, end: hourMs }],
-    erased,
-    randomUUID(),
-  );
+  const hour = { start: 0, end: hourMs };
+  const [runId = ''] = await eraseIntervals(side.context, id, [hour], erased, randomUUID());
   // Sealed for the identity that the schema says.
   expect(openErased(side.context, await side.claim(runId))).toEqual(erased);
   await createTransformationConfig(side.context, side.actor, side.teamId, {
-    plugin: 3,
-    enabled: false,
-    order: 1,
-    config: { properties: 'email', salt: 'canary' },
-    name: null,
-    description: null,
-    matchAction: null,
-    deleted: false,
+    ...{ plugin: 3, enabled: false, order: 1, name: null, description: null, matchAction: null },
+    ...{ config: { properties: 'email', salt: 'canary' }, deleted: false },
   });
   const sender = senderTo([]);
   await createWebhook(side, sender, { url: 'https://example.com/' });

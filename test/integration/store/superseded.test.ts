@@ -39,18 +39,13 @@ async function decideAll(exportId: string): Promise<readonly string[]> {
   return (await side.listRuns(exportId)).map(({ status }) => status);
 }
 
-const fatesOf = async (exportId: string) => {
-  const rows = await side.sql<{ fate: string }>`
-    select fate from ticks where export_id = ${exportId} order by tick_at`;
-  return rows.map(({ fate }) => fate);
-};
+const fatesOf = (exportId: string) =>
+  side.sql.values`select fate from ticks where export_id = ${exportId} order by tick_at`;
 
-const supersededOf = async (exportId: string) => {
-  const rows = await side.sql<{ end: string; by: string }>`
+const supersededOf = (exportId: string) =>
+  side.sql<{ end: string; by: string }>`
     select api_time(data_interval_end) as "end", api_time(superseded_by) as by from accepted_intervals
       where export_id = ${exportId} order by 1`;
-  return rows;
-};
 
 /** Makes the hour after the run's due: as if the run were of the hour before. */
 async function ageRun(exportId: string): Promise<void> {
@@ -76,10 +71,10 @@ test('of the ticks that an outage has missed only the newest gets a run, and the
   const run = await side.firstRun(id);
   const superseded = await supersededOf(id);
   expect(superseded.map(({ by }) => by)).toEqual(superseded.map(() => run.end));
-  expect(await side.complete(await side.claim(run.id))).toBe(true);
-  const [marked] = await side.sql<{ mark: string; health: string }>`
-    select api_time(high_water_mark) as mark from batch_exports where id = ${id}`;
-  expect(marked?.mark).toBe(run.end);
+  await side.completeRuns(run.id);
+  const mark = await side.sql.value`
+    select api_time(high_water_mark) from batch_exports where id = ${id}`;
+  expect(mark).toBe(run.end);
 });
 
 test('a tick waits for the run before it, and nothing else makes a second one', async () => {
@@ -109,9 +104,8 @@ test('a run that fails until the next tick ends without success, and the newer o
   const [, next] = await side.listRuns(id);
   expect(await side.sql`select from holes where export_id = ${id}`).toEqual([]);
   expect(await supersededOf(id)).toEqual([{ end: next?.start, by: next?.end }]);
-  const [row] = await side.sql<{ code: string }>`
-    select failing_code as code from batch_exports where id = ${id}`;
-  expect(row?.code).toBe('destination.unavailable');
+  const code = await side.sql.value`select failing_code from batch_exports where id = ${id}`;
+  expect(code).toBe('destination.unavailable');
 });
 
 test.each([
@@ -120,11 +114,8 @@ test.each([
 ])('after a run that killed workers and %s, the next one %s', async (end, _, crashes) => {
   const { id, run } = await createWithRun();
   await side.sql`update runs set crashes = 2, deaths_alone = 1 where id = ${run.id}`;
-  if (end === 'fails') {
-    await side.failAttempt(run.id, new SluiceError('internal.unexpected'));
-  } else {
-    await side.complete(await side.claim(run.id));
-  }
+  if (end === 'succeeds') await side.completeRuns(run.id);
+  else await side.failAttempt(run.id, new SluiceError('internal.unexpected'));
   await ageRun(id);
   expect((await decideAll(id)).at(-1)).toBe('Starting');
   const counted = await side.sql`
@@ -150,7 +141,7 @@ test.each([
   'the removal of an old snapshot that ended with %s is tried again %i times',
   async (code, tries) => {
     const { id, run } = await createWithRun();
-    expect(await side.complete(await side.claim(run.id))).toBe(true);
+    await side.completeRuns(run.id);
     await side.sql`
       update receipts set snapshot_at = now(), manifest_key = 'm' where export_id = ${id}`;
     await side.sql`

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { jitterMs } from '../../../src/service/scheduling/jitter.ts';
 import { readNow, recordTicks } from '../../../src/state/store/intervals/ticks.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/update-export.ts';
@@ -19,172 +19,158 @@ function listTicks(exportId: string): Promise<TickRow[]> {
        from ticks where export_id = ${exportId} order by tick_at`;
 }
 
-async function nextTickInMs(exportId: string): Promise<number> {
-  const [row] = await side.sql<{ ms: number }>`
-    select (extract(epoch from next_tick_at - now()) * 1000)::float8 as ms from batch_exports
+const nextTickInMs = (exportId: string) =>
+  side.sql.value`
+    select (extract(epoch from next_tick_at - now()) * 1000)::float8 from batch_exports
       where id = ${exportId}`;
-  return row?.ms ?? Number.NaN;
-}
 
-describe('deciding ticks', () => {
-  it('makes one run, one tick and one outbox row of each export that is due, however many decide at once', async () => {
-    const other = openTestPool(side.url);
-    const exports = 600;
-    const template = await side.createExport();
-    await side.sql`
-      insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
-       select team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at
-         from batch_exports, generate_series(2, ${exports}) where id = ${template.id}`;
-    const deciders = [side.context, { ...side.context, db: other }, side.context];
-    const made = await Promise.all(deciders.map(decide));
-    await other.close();
-    expect(made.reduce((sum, some) => sum + some)).toBe(exports);
-    const [counts] = await side.sql`
-      select (select count(*)::int from runs) as runs, (select count(*)::int from ticks) as ticks,
-              (select count(*)::int from outbox) as outbox, (select count(distinct export_id)::int from runs) as exports`;
-    expect(counts).toEqual({ runs: exports, ticks: exports, outbox: exports, exports });
-    expect(await side.decide()).toBe(0);
+it('makes one run, one tick and one outbox row of each export that is due, however many decide at once', async () => {
+  const other = openTestPool(side.url);
+  const exports = 600;
+  const template = await side.createExport();
+  await side.sql`
+    insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
+     select team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at
+       from batch_exports, generate_series(2, ${exports}) where id = ${template.id}`;
+  const deciders = [side.context, { ...side.context, db: other }, side.context];
+  const made = await Promise.all(deciders.map(decide));
+  await other.close();
+  expect(made.reduce((sum, some) => sum + some)).toBe(exports);
+  const [counts] = await side.sql`
+    select (select count(*)::int from runs) as runs, (select count(*)::int from ticks) as ticks,
+            (select count(*)::int from outbox) as outbox, (select count(distinct export_id)::int from runs) as exports`;
+  expect(counts).toEqual({ runs: exports, ticks: exports, outbox: exports, exports });
+  expect(await side.decide()).toBe(0);
+});
+
+it('catches up on a thousand missed ticks without a cap, each interval at the end of the last', async () => {
+  const { id } = await side.createExport({
+    interval: 'every 5 minutes',
+    createdMsAgo: 1_000 * 300_000,
   });
+  expect(await side.decide()).toBe(1_000);
+  const runs = await side.listRuns(id);
+  expect(runs).toHaveLength(1_000);
+  for (const [index, run] of runs.entries()) {
+    if (index > 0) expect(run.start).toBe(runs[index - 1]?.end);
+  }
+  const waiting = await side.sql<{ start: string }>`
+    select data_interval_start as start from outbox where export_id = ${id} order by available_at`;
+  expect(waiting.map((row) => row.start)).toEqual(runs.map((run) => run.start));
+  expect(await nextTickInMs(id)).toBeGreaterThan(0);
+});
 
-  it('catches up on a thousand missed ticks without a cap, each interval at the end of the last', async () => {
-    const { id } = await side.createExport({
-      interval: 'every 5 minutes',
-      createdMsAgo: 1_000 * 300_000,
-    });
-    expect(await side.decide()).toBe(1_000);
-    const runs = await side.listRuns(id);
-    expect(runs).toHaveLength(1_000);
-    for (const [index, run] of runs.entries()) {
-      if (index > 0) expect(run.start).toBe(runs[index - 1]?.end);
-    }
-    const waiting = await side.sql<{ start: string }>`
-      select data_interval_start as start from outbox where export_id = ${id} order by available_at`;
-    expect(waiting.map((row) => row.start)).toEqual(runs.map((run) => run.start));
-    expect(await nextTickInMs(id)).toBeGreaterThan(0);
+it('decides an export that is due behind one with thousands of overdue ticks in its first page', async () => {
+  const flood = await side.createExport({
+    interval: 'every 5 minutes',
+    createdMsAgo: 15_000 * 300_000,
   });
-
-  it('decides an export that is due behind one with thousands of overdue ticks in its first page', async () => {
-    const flood = await side.createExport({
-      interval: 'every 5 minutes',
-      createdMsAgo: 15_000 * 300_000,
-    });
-    const due = await side.createExport();
-    const pages: number[] = [];
-    const context = {
-      ...side.context,
-      db: {
-        ...side.db,
-        async transaction<T>(work: Parameters<typeof side.db.transaction<T>>[0]): Promise<T> {
-          const result = await side.db.transaction(work);
-          pages.push((await side.listRuns(due.id)).length);
-          return result;
-        },
+  const due = await side.createExport();
+  const pages: number[] = [];
+  const context = {
+    ...side.context,
+    db: {
+      ...side.db,
+      async transaction<T>(work: Parameters<typeof side.db.transaction<T>>[0]): Promise<T> {
+        const result = await side.db.transaction(work);
+        pages.push((await side.listRuns(due.id)).length);
+        return result;
       },
-    };
-    await decide(context);
-    expect(pages[0]).toBe(1);
-    expect(Math.max(...pages)).toBe(1);
-    const [row] = await side.sql<{ n: number }>`
-      select count(*)::int as n from ticks where export_id = ${flood.id}`;
-    // One more if five minutes begin meanwhile.
-    expect([15_000, 15_001]).toContain(row?.n);
-  });
+    },
+  };
+  await decide(context);
+  expect(pages[0]).toBe(1);
+  expect(Math.max(...pages)).toBe(1);
+  // One more if five minutes begin meanwhile.
+  expect([15_000, 15_001]).toContain((await listTicks(flood.id)).length);
+});
 
-  it('stores ticks of a pause and outside the window as rows without a run', async () => {
-    const now = await readNow(side.db);
-    const paused = await side.createExport({ paused: true, createdMsAgo: 2 * hourMs });
-    const later = await side.createExport({ startAt: now + hourMs });
-    const over = await side.createExport({ endAt: now - 2 * hourMs });
-    expect(await side.decide()).toBe(0);
-    const fates = async (id: string) =>
-      (await listTicks(id)).map(({ fate, runId }) => ({ fate, runId }));
-    const pausedTick = { fate: 'paused', runId: null };
-    const outside = { fate: 'outside_window', runId: null };
-    expect(await fates(paused.id)).toEqual([pausedTick, pausedTick]);
-    expect(await fates(later.id)).toEqual([outside]);
-    expect(await fates(over.id)).toEqual([outside]);
-  });
+it('stores ticks of a pause and outside the window as rows without a run', async () => {
+  const now = await readNow(side.db);
+  const paused = await side.createExport({ paused: true, createdMsAgo: 2 * hourMs });
+  const later = await side.createExport({ startAt: now + hourMs });
+  const over = await side.createExport({ endAt: now - 2 * hourMs });
+  expect(await side.decide()).toBe(0);
+  const fates = async (id: string) =>
+    (await listTicks(id)).map(({ fate, runId }) => ({ fate, runId }));
+  const pausedTick = { fate: 'paused', runId: null };
+  const outside = { fate: 'outside_window', runId: null };
+  expect(await fates(paused.id)).toEqual([pausedTick, pausedTick]);
+  expect(await fates(later.id)).toEqual([outside]);
+  expect(await fates(over.id)).toEqual([outside]);
+});
 
-  it('lets jitter delay the start alone, never the interval', async () => {
-    const context = side.withPolicy({ maxJitterSeconds: 300 });
-    const batchExport = await side.createExport();
-    await decide(context);
-    const [row] = await side.sql<{ delayMs: number; end: string; ready: boolean }>`
-      select (extract(epoch from o.available_at - r.data_interval_end) * 1000)::int as "delayMs",
-        r.data_interval_end as end, ready
-         from outbox o join runs r on r.id = o.run_id where o.export_id = ${batchExport.id}`;
-    expect(row?.delayMs).toBe(jitterMs(batchExport.id, batchExport.cadence, 300));
-    expect(row?.delayMs).toBeGreaterThan(0);
-    expect(row?.end).toMatch(/:00:00\.000000Z$/);
-  });
+it('lets jitter delay the start alone, never the interval', async () => {
+  const context = side.withPolicy({ maxJitterSeconds: 300 });
+  const batchExport = await side.createExport();
+  await decide(context);
+  const [row] = await side.sql<{ delayMs: number; end: string; ready: boolean }>`
+    select (extract(epoch from o.available_at - r.data_interval_end) * 1000)::int as "delayMs",
+      r.data_interval_end as end, ready
+       from outbox o join runs r on r.id = o.run_id where o.export_id = ${batchExport.id}`;
+  expect(row?.delayMs).toBe(jitterMs(batchExport.id, batchExport.cadence, 300));
+  expect(row?.delayMs).toBeGreaterThan(0);
+  expect(row?.end).toMatch(/:00:00\.000000Z$/);
+});
 
-  it('cannot make the run of a tick twice, even with a stale schedule', async () => {
-    const { id } = await side.exportWithRuns(1);
-    const run = await side.firstRun(id);
-    const interval = { start: Date.parse(run.start), end: Date.parse(run.end) };
-    const tick = {
-      exportId: id,
-      teamId: side.teamId,
-      tickAt: interval.end,
-      interval,
-      fate: 'ran',
-      availableAt: interval.end,
-    } as const;
-    expect(await recordTicks(side.db, [tick])).toBe(0);
-    // Nor with a schedule that a clock which went back has left behind.
-    await side.sql`update batch_exports set next_tick_at = next_tick_at - interval '1 h',
-              schedule = jsonb_set(jsonb_set(schedule,
-                '{nextTickAt}', to_jsonb((schedule->>'nextTickAt')::bigint - 3600000)),
-                '{openIntervalStart}', to_jsonb((schedule->>'openIntervalStart')::bigint - 3600000)) where id = ${id}`;
-    expect(await side.decide()).toBe(0);
-    expect(await side.listRuns(id)).toHaveLength(1);
-    expect(await listTicks(id)).toHaveLength(1);
-  });
+it('cannot make the run of a tick twice, even with a stale schedule', async () => {
+  const { id } = await side.exportWithRuns(1);
+  const run = await side.firstRun(id);
+  const interval = { start: Date.parse(run.start), end: Date.parse(run.end) };
+  const at = { tickAt: interval.end, availableAt: interval.end, interval };
+  const tick = { exportId: id, teamId: side.teamId, fate: 'ran', ...at } as const;
+  expect(await recordTicks(side.db, [tick])).toBe(0);
+  // Nor with a schedule that a clock which went back has left behind.
+  await side.sql`update batch_exports set next_tick_at = next_tick_at - interval '1 h',
+            schedule = jsonb_set(jsonb_set(schedule,
+              '{nextTickAt}', to_jsonb((schedule->>'nextTickAt')::bigint - 3600000)),
+              '{openIntervalStart}', to_jsonb((schedule->>'openIntervalStart')::bigint - 3600000)) where id = ${id}`;
+  expect(await side.decide()).toBe(0);
+  expect(await side.listRuns(id)).toHaveLength(1);
+  expect(await listTicks(id)).toHaveLength(1);
+});
 
-  it('names the run of a backfill that began the interval before its tick was decided', async () => {
-    const { id, schedule } = await side.createExport();
-    const [made] = await side.sql<{ id: string }>`
-      insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation)
-       values (${id}, ${side.teamId}, to_timestamp(${schedule.openIntervalStart} / 1000.0),
-         to_timestamp(${schedule.nextTickAt} / 1000.0), 1) returning id`;
-    expect(await side.decide()).toBe(0);
-    expect(await listTicks(id)).toEqual([
-      expect.objectContaining({ fate: 'ran', runId: made?.id }),
-    ]);
-  });
+it('names the run of a backfill that began the interval before its tick was decided', async () => {
+  const { id, schedule } = await side.createExport();
+  const runId = await side.sql.value`
+    insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation)
+     values (${id}, ${side.teamId}, to_timestamp(${schedule.openIntervalStart} / 1000.0),
+       to_timestamp(${schedule.nextTickAt} / 1000.0), 1) returning id`;
+  expect(await side.decide()).toBe(0);
+  expect(await listTicks(id)).toMatchObject([{ fate: 'ran', runId }]);
+});
 
-  it('postpones an export whose schedule is broken and decides all others; once it is fixed, no tick is lost', async () => {
-    const broken = await side.createExport({ createdMsAgo: 3 * hourMs });
-    const sound = await side.createExport();
-    const store = (schedule: unknown) =>
-      side.sql`
-        update batch_exports set schedule = ${JSON.stringify(schedule)} where id = ${broken.id}`;
-    for (const schedule of [
-      {},
-      { ...broken.schedule, cadences: [] },
-      { ...broken.schedule, openIntervalStart: broken.schedule.nextTickAt },
-    ]) {
-      await store(schedule);
-      await side.sql`
-        update batch_exports set next_tick_at = now() - interval '1 h' where id = ${broken.id}`;
-      const errors: string[] = [];
-      const onError = (_: unknown, exportId: string) => errors.push(exportId);
-      await decideTicks(side.context, { onError });
-      expect(errors).toEqual([broken.id]);
-      expect(await nextTickInMs(broken.id)).toBeGreaterThan(0);
-    }
-    expect(await side.listRuns(sound.id)).toHaveLength(1);
-    expect(await side.listRuns(broken.id)).toHaveLength(0);
-    await store(broken.schedule);
+it('postpones an export whose schedule is broken and decides all others; once it is fixed, no tick is lost', async () => {
+  const broken = await side.createExport({ createdMsAgo: 3 * hourMs });
+  const sound = await side.createExport();
+  const store = (schedule: unknown) =>
+    side.sql`
+      update batch_exports set schedule = ${JSON.stringify(schedule)} where id = ${broken.id}`;
+  for (const schedule of [
+    {},
+    { ...broken.schedule, cadences: [] },
+    { ...broken.schedule, openIntervalStart: broken.schedule.nextTickAt },
+  ]) {
+    await store(schedule);
     await side.sql`
-      update batch_exports set next_tick_at = now() - interval '1 s' where id = ${broken.id}`;
-    expect(await side.decide()).toBe(3);
-  });
+      update batch_exports set next_tick_at = now() - interval '1 h' where id = ${broken.id}`;
+    const errors: string[] = [];
+    const onError = (_: unknown, exportId: string) => errors.push(exportId);
+    await decideTicks(side.context, { onError });
+    expect(errors).toEqual([broken.id]);
+    expect(await nextTickInMs(broken.id)).toBeGreaterThan(0);
+  }
+  expect(await side.listRuns(sound.id)).toHaveLength(1);
+  expect(await side.listRuns(broken.id)).toHaveLength(0);
+  await store(broken.schedule);
+  await side.sql`
+    update batch_exports set next_tick_at = now() - interval '1 s' where id = ${broken.id}`;
+  expect(await side.decide()).toBe(3);
+});
 
-  it('never fires for an export that was deleted', async () => {
-    const { id } = await side.createExport();
-    await deleteExport(side.context, side.actor, id);
-    expect(await side.decide()).toBe(0);
-    expect(await listTicks(id)).toEqual([]);
-  });
+it('never fires for an export that was deleted', async () => {
+  const { id } = await side.createExport();
+  await deleteExport(side.context, side.actor, id);
+  expect(await side.decide()).toBe(0);
+  expect(await listTicks(id)).toEqual([]);
 });

@@ -8,8 +8,7 @@ import {
   returnToPlace,
 } from '../../../src/state/store/files/former-destinations.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
-import { cancelRuns, findRun } from '../../../src/state/store/runs/runs.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { cancelRuns } from '../../../src/state/store/runs/runs.ts';
 import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import { collectUploads } from '../../../src/service/worker/collect-uploads.ts';
 import { contextWith, options, recordingJournal } from '../../conformance/destination-suite.ts';
@@ -82,8 +81,7 @@ describe('uploads that their attempt could not abort', () => {
     return errors;
   }
 
-  const places = async () =>
-    (await side.sql<{ id: string }>`select export_id as id from upload_places`).map(({ id }) => id);
+  const places = () => side.sql.values`select export_id from upload_places`;
 
   it('are aborted, those of a live attempt are not, nor those that are not ours', async () => {
     const killed = await attemptAt('p/{year}');
@@ -126,17 +124,15 @@ describe('uploads that their attempt could not abort', () => {
     const run = await attemptAt('p');
     await noteUploads(side.db, run, leaseMs);
     await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
-    const again = await side.claim(await retryRun(side.context, await rowOf(run)));
+    const again = await side.claim(await side.retry(run));
     await side.sql`
       update runs set finished_at = now(), status = 'Failed' where id = ${again.runId}`;
-    let isNoted = false;
     store.fault('ListMultipartUploads', { delayMs: 500 });
     const looking = look();
     await side.sql`
       update runs set finished_at = null, status = 'Running' where id = ${again.runId}`;
-    isNoted = await noteUploads(side.db, again, leaseMs);
+    expect(await noteUploads(side.db, again, leaseMs)).toBe(true);
     await looking;
-    expect(isNoted).toBe(true);
     expect(await places()).toEqual([run.exportId]);
   });
 
@@ -173,7 +169,7 @@ describe('uploads that their attempt could not abort', () => {
     await noteUploads(side.db, run, leaseMs);
     await side.complete(run);
     await side.sql`update receipts set manifest_key = null where export_id = ${run.exportId}`;
-    const again = await side.claim(await retryRun(side.context, await rowOf(run)));
+    const again = await side.claim(await side.retry(run));
     expect(again.fileGeneration).toBe(2);
     // Written under the generation of the receipt.
     await begin(key);
@@ -235,12 +231,6 @@ describe('uploads that their attempt could not abort', () => {
   });
 });
 
-async function rowOf({ exportId, runId }: ClaimedRun) {
-  const run = await findRun(side.db, exportId, runId);
-  if (!run) throw new Error('the run is gone');
-  return run;
-}
-
 it('an attempt whose export leaves its place and comes back loses its lease, so that nothing is recorded at a version that the export has left', async () => {
   const run = await claimed();
   await noteUploads(side.db, run, leaseMs);
@@ -282,6 +272,6 @@ it('manifests whose commits were begun are known until a commit is recorded', as
   expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
   await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
   await side.complete(last);
-  const again = await side.claim(await retryRun(side.context, await rowOf(last)));
+  const again = await side.claim(await side.retry(last));
   expect(again.begunManifests).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /** Which exports are verified by VERIFY_SCHEDULE, what is kept of it, and what is reported. */
 
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import type { VerifyResult } from '../../../src/foundation/domain/verification.ts';
 import { beginWork, endWork } from '../../../src/state/store/files/guarded-work.ts';
 import {
@@ -17,24 +17,17 @@ import {
   forgetNotifications,
   senderTo,
 } from '../../support/notified.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import { startReceiver } from '../../support/receiver.ts';
 import { openRunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let receiver: Receiver;
+const receiver = useStage(startReceiver);
 /** The time of day of the database, and one that is seven hours earlier. */
 let now: string;
 let earlier: string;
 let id: string;
 
 const side = useStage(openRunSide);
-beforeAll(async () => {
-  receiver = await startReceiver();
-  await createWebhook(side, senderTo([receiver]), receiver);
-});
-afterAll(async () => {
-  await receiver?.close();
-});
 beforeEach(async () => {
   await forgetNotifications(side.db);
   await side.sql`update batch_exports set deleted_at = now()`;

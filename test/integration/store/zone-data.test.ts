@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { type DataInterval, toTimestamp } from '../../../src/foundation/domain/time.ts';
@@ -85,7 +85,7 @@ async function backfill(reprocess: 'all' | 'failed' | 'none'): Promise<number> {
   const started = await startBackfill(side.context, item, { ...month, reprocess });
   await advanceBackfill(side.context, started.backfillId);
   for (const run of await side.listRuns(item.id)) {
-    if (run.status === 'Starting') await side.complete(await side.claim(run.id));
+    if (run.status === 'Starting') await side.completeRuns(run.id);
   }
   return started.totalRuns;
 }
@@ -97,65 +97,64 @@ async function currentIntervals(): Promise<string[]> {
   return rows.map(({ start, end }) => show({ start: at(start), end: at(end) }));
 }
 
-describe('after the zone data has changed', () => {
-  it.each([
-    ['all', 7],
-    ['failed', 4],
-    ['none', 3],
-  ] as const)(
-    'a backfill of %s computes only what was never decided, cut to fit',
-    async (reprocess, runs) => {
-      const request = { ...month, reprocess };
-      const preview = await previewBackfill(side.context, item, request);
-      expect(preview).toMatchObject({ totalRuns: runs, skipped: 7 - runs });
-      expect(await backfill(reprocess)).toBe(runs);
-      const made = (await currentIntervals()).map((interval) => interval);
-      expect(made).toEqual(reprocess === 'none' ? expected.toSpliced(4, 1) : expected);
-      expect(await findOverlaps(side.db, item.id)).toEqual([]);
-    },
-  );
+it.each([
+  ['all', 7],
+  ['failed', 4],
+  ['none', 3],
+] as const)(
+  'a backfill of %s computes only what was never decided, cut to fit',
+  async (reprocess, runs) => {
+    const request = { ...month, reprocess };
+    const preview = await previewBackfill(side.context, item, request);
+    expect(preview).toMatchObject({ totalRuns: runs, skipped: 7 - runs });
+    expect(await backfill(reprocess)).toBe(runs);
+    expect(await currentIntervals()).toEqual(
+      reprocess === 'none' ? expected.toSpliced(4, 1) : expected,
+    );
+    expect(await findOverlaps(side.db, item.id)).toEqual([]);
+  },
+);
 
-  it('coverage counts what was decided, and a failed day can be accepted', async () => {
-    const request = { from: month.startAt, to: month.endAt };
-    const states = async () =>
-      (await readCoverage(side.context, item, request)).ranges?.map((range) => [
-        range.state,
-        range.intervals,
-        show(range),
-      ]);
-    expect(await states()).toEqual([
-      ['never_asked', 1, expected[0]],
-      ['done', 3, '03-25T22:00/03-28T21:00'],
-      ['failed', 1, expected[4]],
-      ['never_asked', 2, '03-29T21:30/03-31T21:00'],
+it('coverage counts what was decided, and a failed day can be accepted', async () => {
+  const request = { from: month.startAt, to: month.endAt };
+  const states = async () =>
+    (await readCoverage(side.context, item, request)).ranges?.map((range) => [
+      range.state,
+      range.intervals,
+      show(range),
     ]);
-    const accepted = await acceptCoverage(side.context, side.actor, item.id, {
-      ...failed,
-      reason: null,
-    });
-    expect([...accepted.counts]).toEqual([['failed', 1]]);
-    expect((await states())?.[2]).toEqual(['accepted', 1, expected[4]]);
-    // It stays decided: another backfill has the same bounds.
-    await backfill('all');
-    expect(await currentIntervals()).toEqual(expected);
+  expect(await states()).toEqual([
+    ['never_asked', 1, expected[0]],
+    ['done', 3, '03-25T22:00/03-28T21:00'],
+    ['failed', 1, expected[4]],
+    ['never_asked', 2, '03-29T21:30/03-31T21:00'],
+  ]);
+  const accepted = await acceptCoverage(side.context, side.actor, item.id, {
+    ...failed,
+    reason: null,
   });
+  expect([...accepted.counts]).toEqual([['failed', 1]]);
+  expect((await states())?.[2]).toEqual(['accepted', 1, expected[4]]);
+  // It stays decided: another backfill has the same bounds.
+  await backfill('all');
+  expect(await currentIntervals()).toEqual(expected);
+});
 
-  it('no run is made, and nothing becomes current, that overlaps a current interval with other bounds', async () => {
-    const shifted = { start: at('2023-03-26T21:00Z'), end: at('2023-03-27T21:00Z') };
-    const wanted = { exportId: item.id, teamId: item.teamId, interval: shifted, backfillId: null };
-    expect(await insertRuns(side.db, [wanted])).toEqual([]);
-    for (const [start, end] of [
-      [shifted.start, shifted.end],
-      [exported[1]?.start, shifted.end],
-      [at('2023-03-25T23:00Z'), at('2023-03-26T01:00Z')],
-      [at('2023-03-20T23:00Z'), at('2023-04-20T01:00Z')],
-    ]) {
-      const copied = side.sql`
-        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, generation,
-          era, destination_version)
-         select export_id, ${toTimestamp(start ?? 0)}, ${toTimestamp(end ?? 0)}, run_id, files, rows, bytes, generation,
-           era, destination_version from receipts where export_id = ${item.id} limit 1`;
-      await expect(copied).rejects.toMatchObject({ code: '23P01' });
-    }
-  });
+it('no run is made, and nothing becomes current, that overlaps a current interval with other bounds', async () => {
+  const shifted = { start: at('2023-03-26T21:00Z'), end: at('2023-03-27T21:00Z') };
+  const wanted = { exportId: item.id, teamId: item.teamId, interval: shifted, backfillId: null };
+  expect(await insertRuns(side.db, [wanted])).toEqual([]);
+  for (const [start, end] of [
+    [shifted.start, shifted.end],
+    [exported[1]?.start, shifted.end],
+    [at('2023-03-25T23:00Z'), at('2023-03-26T01:00Z')],
+    [at('2023-03-20T23:00Z'), at('2023-04-20T01:00Z')],
+  ]) {
+    const copied = side.sql`
+      insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, generation,
+        era, destination_version)
+       select export_id, ${toTimestamp(start ?? 0)}, ${toTimestamp(end ?? 0)}, run_id, files, rows, bytes, generation,
+         era, destination_version from receipts where export_id = ${item.id} limit 1`;
+    await expect(copied).rejects.toMatchObject({ code: '23P01' });
+  }
 });

@@ -8,8 +8,6 @@ import {
   listReplacedFiles,
   takeRemoval,
 } from '../../../src/state/store/files/leftover-files.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { removeFiles } from '../../../src/service/worker/remove-files.ts';
 import { keysUnder, recordingJournal } from '../../conformance/destination-suite.ts';
@@ -60,20 +58,17 @@ async function put({ exportId: owner }: ClaimedRun, key: string): Promise<void> 
 const keys = () => keysUnder(store.destination, '');
 
 /** @returns what was logged */
-async function remove(run: ClaimedRun): Promise<readonly string[]> {
+async function remove(run: ClaimedRun, outcome = 'all'): Promise<readonly string[]> {
   const logged: string[] = [];
   const generation = run.fileGeneration;
   const current = { ...run, generation, manifestKey };
   const log = (_level: string, message: string) => void logged.push(message);
-  expect(await removeFiles(side.context, store.destination, current, log, signal)).toBe('all');
+  expect(await removeFiles(side.context, store.destination, current, log, signal)).toBe(outcome);
   return logged;
 }
 
-async function onRecord({ exportId }: ClaimedRun): Promise<readonly string[]> {
-  const rows = await side.sql<{ key: string }>`
-    select key from leftover_files where export_id = ${exportId} order by key`;
-  return rows.map((row) => row.key);
-}
+const onRecord = ({ exportId }: ClaimedRun) =>
+  side.sql.values`select key from leftover_files where export_id = ${exportId} order by key`;
 
 async function anHourLater(): Promise<void> {
   await side.sql`
@@ -118,13 +113,7 @@ describe('a file of a commit that was never confirmed', () => {
   });
 });
 
-async function rerun(run: ClaimedRun): Promise<ClaimedRun> {
-  const ended = await findRun(side.db, run.exportId, run.runId);
-  if (!ended) throw new Error('the run is missing');
-  await retryRun(side.context, ended);
-  const again = (await side.listRuns(run.exportId)).find(({ waits }) => waits);
-  return side.claim(again?.id);
-}
+const rerun = async (run: ClaimedRun) => side.claim(await side.retry(run));
 
 describe('an object that this export did not write', () => {
   const denied = { status: 403, code: 'AccessDenied' };
@@ -144,13 +133,7 @@ describe('an object that this export did not write', () => {
     const run = await afterALostCommit();
     store.fault('HeadObject', denied, { times: 100 });
     store.fault('GetObject', denied, { times: 100 });
-    const log: string[] = [];
-    const current = { ...run, generation: run.fileGeneration, manifestKey };
-    const tell = (_level: string, message: string) => void log.push(message);
-    expect(await removeFiles(side.context, store.destination, current, tell, signal)).toBe(
-      'failed',
-    );
-    expect(log.join()).toMatch(
+    expect((await remove(run, 'failed')).join()).toMatch(
       /Grant the credentials of the export s3:GetObject, s3:PutObject and s3:DeleteObject/,
     );
     store.server.faults.clear();

@@ -50,12 +50,7 @@ const cases: readonly SourceCase[] = [
     right: count,
   },
   { name: 'dropped', event: `drop table T; ${createTable};`, right: count },
-  {
-    name: 'detached',
-    view: partitioned,
-    event: 'alter table V detach partition T;',
-    right: count,
-  },
+  { name: 'detached', view: partitioned, event: 'alter table V detach partition T;', right: count },
   { name: 'late_and_pruned', event: `${prune} ${late}`, right: count + 1 },
   {
     name: 'late_behind_a_view',

@@ -1,13 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { Source } from '../../../src/rows/sources/source.ts';
 import { pauseExport, unpauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { disableTenant } from '../../../src/service/use-cases/tenants/change-tenants.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { findCommit } from '../../../src/state/store/files/known-commits.ts';
 import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';
-import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
-import { lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
 import { quarantineRun } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { nothing, openLateSide } from '../../support/late-side.ts';
 import { failAttempt, hourMs, type RunSide } from '../../support/run-side.ts';
@@ -18,22 +15,13 @@ describe('late rows of an export that fails or is paused', () => {
 
   const hours = (lateLookbackHours: number) =>
     side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
-  const take = (within: number) =>
-    takeLookBacks(
-      side.db,
-      { lateLookbackHours: within, modelLookbackHours: {} },
-      { limit: 4, without: [], slow: [], isLong: false },
-    );
   const letLooksBeDue = async () => {
     await side.letTimePass();
     await side.sql`update receipts set look_after = now() where look_after is not null`;
     await side.sql`update batch_exports set last_updated_at = now() - interval '1 day'`;
   };
-  const look = (context: RunSide['context'], mayHaveLateRows: boolean) => {
-    const lookAgain = async () => ({ now: nothing, mayHaveLateRows });
-    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-    return lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
-  };
+  const look = (context: RunSide['context'], mayHaveLateRows: boolean) =>
+    side.look(context, async () => ({ now: nothing, mayHaveLateRows }));
   const liveRuns = async (id: string) =>
     (await side.listRuns(id)).filter(({ status }) => status === 'Starting');
 
@@ -65,11 +53,7 @@ describe('late rows of an export that fails or is paused', () => {
       await side.sql`update batch_exports set look_back_hours = ${own} where id = ${id}`;
       await letLooksBeDue();
       await side.sql`update receipts set look_owed = false`;
-      const taken = await takeLookBacks(
-        side.db,
-        { lateLookbackHours, modelLookbackHours },
-        { limit: 4, without: [], slow: [], isLong: false },
-      );
+      const taken = await side.take(lateLookbackHours, modelLookbackHours);
       const [receipt] = await listReceipts(side.db, id, null, 1);
       if (!receipt) throw new Error('there is no receipt');
       const usual = { lateLookbackHours, modelLookbackHours };
@@ -86,7 +70,7 @@ describe('late rows of an export that fails or is paused', () => {
       const [run] = await liveRuns(id);
       await side.sql`update runs set crashes = 2 where id = ${run?.id}`;
       await failAttempt(side, hours(6), run?.id ?? '', new SluiceError('destination.unavailable'));
-      expect(await take(6), 'a minute has not passed').toEqual([]);
+      expect(await side.take(6), 'a minute has not passed').toEqual([]);
       // An hour is over by the clock.
       await letLooksBeDue();
       await look(hours(1), true);
@@ -94,26 +78,22 @@ describe('late rows of an export that fails or is paused', () => {
         select heals, crashes from runs where export_id = ${id} and status = 'Starting'`;
       expect(again, 'it heals, as intervals do').toEqual({ heals: true, crashes: 2 });
       const [second] = await liveRuns(id);
-      await failAttempt(
-        side,
-        hours(1),
-        second?.id ?? '',
-        new SluiceError('destination.unavailable'),
-      );
+      const away = new SluiceError('destination.unavailable');
+      await failAttempt(side, hours(1), second?.id ?? '', away);
       await letLooksBeDue();
       await look(hours(1), false);
       await letLooksBeDue();
-      expect(await take(1), 'a look has ended it').toEqual([]);
+      expect(await side.take(1), 'a look has ended it').toEqual([]);
     });
 
     it('are looked for after the clock of our database was set back', async () => {
       await exported();
       await side.sql`
         update receipts set pending_checked_at = now() + interval '1 day', looked_back_at = now() + interval '1 day'`;
-      expect(await take(6)).toHaveLength(1);
+      expect(await side.take(6)).toHaveLength(1);
       await side.sql`
         update receipts set settled = false, pending_checked_at = now() + interval '1 day'`;
-      expect(await take(0)).toHaveLength(1);
+      expect(await side.take(0)).toHaveLength(1);
     });
 
     it('wait for a person if the run ends its processes', async () => {
@@ -122,32 +102,26 @@ describe('late rows of an export that fails or is paused', () => {
       const [run] = await liveRuns(id);
       await quarantineRun(hours(6), await side.claim(run?.id), 'SIGSEGV.');
       await letLooksBeDue();
-      expect(await take(6)).toEqual([]);
-      const [receipt] = await side.sql`select late_rows_code as code from receipts`;
-      expect(receipt).toEqual({ code: 'run.crashed' });
+      expect(await side.take(6)).toEqual([]);
+      expect(await side.sql.value`select late_rows_code from receipts`).toBe('run.crashed');
       await side.sql`update batch_exports set last_updated_at = now()`;
-      expect(await take(6), 'the export was changed').toHaveLength(1);
+      expect(await side.take(6), 'the export was changed').toHaveLength(1);
     });
   });
 
   describe('and is paused', () => {
-    const keyId = null;
+    const tenant = () => ({ organizationId: side.tenant.organizationId, teamId: null });
+    const disable = (disabled: boolean) => disableTenant(side.context, tenant(), disabled, null);
     const pauses: Record<
       string,
       { begin(id: string): Promise<unknown>; end(id: string): Promise<unknown> }
     > = {
       'by a person': {
-        begin: (id) => pauseExport(side.context, { organizationId: organization(), keyId }, id),
+        begin: (id) => pauseExport(side.context, side.actor, id),
         end: (id) =>
-          unpauseExport(side.context, { organizationId: organization(), keyId }, id, {
-            backfill: false,
-            retryMissing: false,
-          }),
+          unpauseExport(side.context, side.actor, id, { backfill: false, retryMissing: false }),
       },
-      'with its organization': {
-        begin: () => disable(true),
-        end: () => disable(false),
-      },
+      'with its organization': { begin: () => disable(true), end: () => disable(false) },
       'with its organization, after it was paused by Sluice': {
         async begin() {
           await side.sql`
@@ -158,21 +132,13 @@ describe('late rows of an export that fails or is paused', () => {
         end: () => disable(false),
       },
     };
-    const organization = () => side.tenant.organizationId;
-    const disable = (disabled: boolean) =>
-      disableTenant(
-        side.context,
-        { organizationId: organization(), teamId: null },
-        disabled,
-        keyId,
-      );
 
     it.each(Object.entries(pauses))(
       '%s are looked for afterwards, also when the time of the look-back is over',
       async (_, { begin, end }) => {
         const id = await exported();
         await begin(id);
-        expect(await take(6)).toEqual([]);
+        expect(await side.take(6)).toEqual([]);
         // An hour is over by the clock.
         await letLooksBeDue();
         await look(hours(1), true);
@@ -187,12 +153,10 @@ describe('late rows of an export that fails or is paused', () => {
     it('while they are searched make no run until it is unpaused', async () => {
       const id = await exported();
       const { begin, end } = pauses['by a person'] as (typeof pauses)[string];
-      const lookAgain = async () => {
+      await side.look(hours(6), async () => {
         await begin(id);
         return { now: nothing, mayHaveLateRows: true };
-      };
-      const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-      await lookBack(hours(6), side.lookingAt(sourceOf));
+      });
       expect(await liveRuns(id)).toEqual([]);
       await end(id);
       await letLooksBeDue();
@@ -208,20 +172,19 @@ describe('late rows of an export that fails or is paused', () => {
     await side.closeWorker();
     await side.letTimePass();
     let asked = 0;
-    const lookAgain = async () => {
-      asked += 1;
-      throw new SluiceError('source.unavailable');
-    };
-    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-    const context = side.withPolicy({ lateLookbackHours: 24 });
-    await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
+    const lookNow = () =>
+      side.look(hours(24), async () => {
+        asked += 1;
+        throw new SluiceError('source.unavailable');
+      });
+    await lookNow();
     expect(asked).toBe(6);
     await side.letTimePass();
     await side.sql`update receipts set look_after = null`;
-    await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
+    await lookNow();
     expect(asked, 'the export waits').toBe(6);
     await side.sql`update batch_exports set look_after = now()`;
-    await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
+    await lookNow();
     expect(asked).toBe(7);
   });
 });

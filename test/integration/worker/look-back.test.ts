@@ -1,13 +1,12 @@
 import { once } from 'node:events';
 import { Client } from 'pg';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { markBatchExportDeleted } from '../../../src/state/store/exports/exports.ts';
 import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
-import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
-import { lookBack, SlowExports } from '../../../src/service/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../../src/service/use-cases/runs/look-back.ts';
 import { nothing, openLateSide } from '../../support/late-side.ts';
 import { failAttempt, hourMs } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
@@ -33,11 +32,8 @@ describe('rows that come late', () => {
       [side.teamId, name, at],
     );
 
-  const inForce = async () => {
-    const rows = await side.sql<{ runId: string; rows: number }>`
-      select run_id as "runId", rows from receipts`;
-    return rows;
-  };
+  const inForce = () =>
+    side.sql<{ runId: string; rows: number }>`select run_id as "runId", rows from receipts`;
 
   it('of a transaction that outlived the wait are fetched by a run of the whole interval', async () => {
     const { id, schedule } = await side.createExport();
@@ -94,14 +90,8 @@ describe('rows that come late', () => {
     await side.closeWorker();
     await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
     await side.letTimePass();
-    const take = () =>
-      takeLookBacks(
-        side.db,
-        { lateLookbackHours: 3, modelLookbackHours: {} },
-        { limit: 4, without: [], slow: [], isLong: false },
-      );
-    const taken = await take();
-    expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
+    const take = () => side.take(3);
+    expect(await take()).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
     const { start: first, end } = (await side.listRuns(id))[0] ?? { start: '', end: '' };
     const interval = { start: Date.parse(first), end: Date.parse(end) };
     await insertRuns(side.db, [{ exportId: id, teamId: side.teamId, interval, backfillId: null }]);
@@ -119,26 +109,14 @@ describe('rows that come late', () => {
     await side.start({ LATE_LOOKBACK_HOURS: '6' });
     await side.untilRuns(id, 2);
     await side.closeWorker();
-    const waits = async () => {
-      const rows = await side.sql<{ why: string | null }>`
-        select late_rows_wait as why from receipts order by data_interval_start`;
-      return rows.map(({ why }) => why);
-    };
-    const take = () =>
-      takeLookBacks(
-        side.db,
-        { lateLookbackHours: 6, modelLookbackHours: {} },
-        { limit: 4, without: [], slow: [], isLong: false },
-      );
+    const waits = () =>
+      side.sql.values`select late_rows_wait from receipts order by data_interval_start`;
     const letMinutesPass = (minutes: number) =>
       side.sql`
         update receipts set pending_checked_at = pending_checked_at - ${minutes} * interval '1 minute',
           look_after = look_after - ${minutes} * interval '1 minute'`;
     const context = side.withPolicy({ lateLookbackHours: 6 });
-    const look = (lookAgain: Source['lookAgain']) => {
-      const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-      return lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
-    };
+    const look = (answer: () => Promise<unknown>) => side.look(context, answer);
     const revoked = async () => {
       throw new SluiceError('source.permission_denied', 'events');
     };
@@ -148,7 +126,7 @@ describe('rows that come late', () => {
     const why = expect.stringMatching(/^source\.permission_denied: /);
     expect(await waits()).toEqual([why, why]);
     await letMinutesPass(50);
-    expect(await take()).toEqual([]);
+    expect(await side.take(6)).toEqual([]);
     await letMinutesPass(20);
     await look(revoked);
     const logged = await side.sql`
@@ -196,14 +174,9 @@ describe('rows that come late', () => {
       await markBatchExportDeleted(side.db, id);
       return { now: nothing, mayHaveLateRows: true };
     };
-    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-    const context = side.withPolicy({ lateLookbackHours: 3 });
-    let made = 0;
-    const onMade = () => {
-      made += 1;
-    };
-    await lookBack(context, side.lookingAt(sourceOf, { onMade }));
-    expect(made).toBe(0);
+    const onMade = vi.fn();
+    await side.look(side.withPolicy({ lateLookbackHours: 3 }), lookAgain, { onMade });
+    expect(onMade).not.toHaveBeenCalled();
     expect(await side.listRuns(id)).toHaveLength(1);
   });
 
@@ -228,18 +201,14 @@ describe('rows that come late', () => {
       if (teamId === side.teamId) if (!signal.aborted) await once(signal, 'abort');
       return { now: nothing, mayHaveLateRows: false };
     };
-    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 6 });
-    const ended = lookBack(context, side.lookingAt(sourceOf, { stopping: stopping.signal }));
+    const ended = side.look(context, lookAgain, { stopping: stopping.signal });
     await until(() => looked.includes(other));
     // The search that goes on says so, so that no other worker begins it too.
     await side.letTimePass();
-    const countFresh = async () => {
-      const fresh = await side.sql`
-        select from receipts where export_id = ${slow.id} and pending_checked_at > now() - interval '10 s'`;
-      return fresh.length;
-    };
-    await until(async () => (await countFresh()) === 1);
+    const fresh = () => side.sql`
+      select from receipts where export_id = ${slow.id} and pending_checked_at > now() - interval '10 s'`;
+    await until(async () => (await fresh()).length === 1);
     stopping.abort();
     await ended;
     expect(looked.filter((teamId) => teamId === side.teamId)).toHaveLength(1);
@@ -247,10 +216,7 @@ describe('rows that come late', () => {
 
   it('are searched while the keys of more organizations than there are lanes do not end', async () => {
     const teams = [side.teamId];
-    while (teams.length < 7) {
-      const { projectIds } = await createTenant(side.db);
-      teams.push(projectIds[0] as number);
-    }
+    while (teams.length < 7) teams.push((await createTenant(side.db)).projectIds[0]);
     const exports = [];
     for (const teamId of teams) exports.push(await side.createExport({ teamId }));
     await side.start({ LATE_LOOKBACK_HOURS: '3' });
@@ -272,11 +238,10 @@ describe('rows that come late', () => {
       if (!signal.aborted) await once(signal, 'abort');
       throw signal.reason;
     };
-    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 3 });
     const slow = new SlowExports();
-    const options = side.lookingAt(sourceOf, { slow, turnMs: 1_000, stopping: stopping.signal });
-    await lookBack(context, options);
+    const options = { slow, turnMs: 1_000, stopping: stopping.signal };
+    await side.look(context, lookAgain, options);
     const slowIds = exports.slice(0, -2).map(({ id }) => id);
     expect(slow.list().toSorted()).toEqual(slowIds.toSorted());
     expect(new Set(looked)).toEqual(new Set(teams));
@@ -284,7 +249,7 @@ describe('rows that come late', () => {
     // Now two of the slow ones are searched for longer, and the others wait.
     looked = [];
     await side.letTimePass();
-    const ended = lookBack(context, options);
+    const ended = side.look(context, lookAgain, options);
     const slowLooks = () => looked.filter((teamId) => !quick.includes(teamId)).length;
     await until(() => quick.every((teamId) => looked.includes(teamId)) && slowLooks() >= 2);
     stopping.abort();

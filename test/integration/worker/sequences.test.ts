@@ -5,12 +5,11 @@ import { fileDefinition } from '../../../src/rows/destinations/file/definition.t
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import { joinConnectors } from '../../../src/main/connectors.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
-import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { Attempt } from '../../../src/service/worker/attempt.ts';
 import { insertBackfill } from '../../../src/state/store/exports/backfills.ts';
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
-import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { contextWith, owner } from '../../conformance/destination-suite.ts';
 import {
   changingModel,
@@ -74,10 +73,7 @@ async function attempt(
     if (name === at) await does();
   });
   await db.query('update outbox set available_at = now(), ready = true where run_id = $1', [runId]);
-  const source = createPostgresSource({
-    connectionString: sourceUrl,
-    plan: planModels([model]),
-  });
+  const source = createPostgresSource({ connectionString: sourceUrl, plan: planModels([model]) });
   const connectors = joinConnectors(
     () => source,
     contextWith({ fileDestinationRoot: root }),
@@ -120,10 +116,9 @@ it.each([
       expect(notesOf(reader)).toEqual(['zwei']);
     }
     expect(await numbersOf()).toEqual(numbers);
-    const [recorded] = await side.sql<{ elements: readonly number[] }>`
-      select array_agg((element->>'number')::int order by data_interval_start) as elements from receipts
-        where export_id = ${id}`;
-    expect(recorded?.elements).toEqual(numbers);
+    const recorded = await side.sql.values`
+      select (element->>'number')::int from receipts where export_id = ${id} order by data_interval_start`;
+    expect(recorded).toEqual(numbers);
   },
 );
 
@@ -266,11 +261,8 @@ it('an element is not made again, and a higher new_base makes a base', async () 
   await write(put(1, 'one'));
   const runId = await ask(id, 0);
   await attempt(runId);
-  const [{ status } = { status: '' }] = await side.listRuns(id);
-  expect(status).toBe('Completed');
-  const run = await findRun(side.db, id, runId);
-  if (!run) throw new Error('there is no run');
-  await expect(retryRun(side.context, run)).rejects.toThrow(/new_base/);
+  expect(await side.firstRun(id)).toMatchObject({ status: 'Completed' });
+  await expect(side.retry({ exportId: id, runId })).rejects.toThrow(/new_base/);
   await side.sql`update batch_exports set new_base = 4 where id = ${id}`;
   await attempt(await ask(id, 1));
   const last = (await readManifests(open())).find(({ element }) => element?.number === 1);

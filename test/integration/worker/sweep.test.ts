@@ -51,10 +51,7 @@ it('heals, advances and dispatches for all, although exports of one tenant are b
   const broken = await side.createExport({ deadlineMinutes: 5 });
   await side.sql`update batch_exports set schedule = '{}' where id = ${broken.id}`;
   await side.sql`update export_checks set next_check_at = now() - interval '1 s'`;
-  const backfills = [
-    '00000000-0000-7000-8000-000000000001',
-    '10000000-0000-7000-8000-000000000002',
-  ];
+  const backfills = [0, 1].map((n) => `${n}0000000-0000-7000-8000-000000000001`);
   for (const [index, exportId] of [broken.id, other.id].entries()) {
     await side.sql`insert into backfills (id, export_id, team_id, start_at, end_at, concurrency, total_runs)
        values (${backfills[index]}, ${exportId}, ${side.teamId}, '2024-01-01', '2024-01-02', 1, 1)`;

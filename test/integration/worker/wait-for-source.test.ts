@@ -3,7 +3,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { Settlement, SettleWait, Source } from '../../../src/rows/sources/source.ts';
 import type { Sql } from '../../../src/state/store/database/database.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findRunNeeds, type RunNeeds } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns } from '../../../src/service/admission/admission.ts';
@@ -68,7 +67,7 @@ async function dispatch(): Promise<string[]> {
 /** So many runs of one export, in the outbox. */
 async function makeRuns(count: number): Promise<readonly string[]> {
   const { id } = await side.createExport();
-  const rows = await side.sql<{ id: string }>`with r as (
+  return side.sql.values<string>`with r as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select ${id}, ${side.teamId}, t, t + interval '1 hour' from generate_series(timestamptz '2024-01-01T00:00Z',
          timestamptz '2024-01-01T00:00Z' + (${count} - 1) * interval '1 hour', interval '1 hour') t
@@ -77,7 +76,6 @@ async function makeRuns(count: number): Promise<readonly string[]> {
        insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
        select id, team_id, export_id, data_interval_start, now() from r)
      select id from r order by data_interval_start`;
-  return rows.map((row) => row.id);
 }
 
 async function dispatchedRun(): Promise<string> {
@@ -86,19 +84,15 @@ async function dispatchedRun(): Promise<string> {
   return runId;
 }
 
-const readMs = async (): Promise<number> => {
-  const [row] = await side.sql<{ ms: number }>`
-    select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms`;
-  return row?.ms ?? 0;
-};
+const readMs = async () =>
+  (await side.sql.value<number>`
+    select (extract(epoch from clock_timestamp()) * 1000)::float8`) ?? 0;
 
 /** When these come back, as the outbox has it. */
-const returns = async (): Promise<number[]> => {
-  const rows = await side.sql<{ ms: number }>`
-    select (extract(epoch from available_at) * 1000)::float8 as ms from outbox where not ready
+const returns = () =>
+  side.sql.values<number>`
+    select (extract(epoch from available_at) * 1000)::float8 from outbox where not ready
       order by available_at`;
-  return rows.map(({ ms }) => ms);
-};
 
 /** The time of all runs that went back has come. @param ms how long they have waited */
 const letPass = (ms = 0) =>
@@ -113,9 +107,8 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   expect(first.asked).toEqual([{ patienceMs: 1_000 }]);
   expect(await dispatch()).toEqual([]);
   await expect(side.claim(runId)).rejects.toThrow('cannot be claimed');
-  const [{ exportId = '' } = {}] = await side.sql<{ exportId: string }>`
-    select export_id as "exportId" from runs where id = ${runId}`;
-  const show = () => findRun(side.db, exportId, runId);
+  const exportId = await side.sql.value<string>`select export_id from runs where id = ${runId}`;
+  const show = () => side.findRun({ exportId: exportId ?? '', runId });
   expect(await show()).toMatchObject({
     status: 'Starting',
     attempt: 0,
@@ -128,13 +121,10 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   expect(await second.settle(runId)).toBe(null);
   expect(second.asked[0]).toMatchObject({ patienceMs: 1_000, pending: ['3/1:7'] });
   expect(second.asked[0]?.waitedMs).toBeGreaterThanOrEqual(10_000);
-  expect((await show())?.waitsFor).toEqual(['process of prepared:7']);
-  const lines = await side.sql<{ message: string }>`
-    select message from log_entries where run_id = ${runId}`;
+  expect((await show()).waitsFor).toEqual(['process of prepared:7']);
+  const lines = await side.sql.values`select message from log_entries where run_id = ${runId}`;
   expect(lines).toEqual([
-    {
-      message: expect.stringMatching(/^The run waits .* Now open: process of 3\/1:7\.$/),
-    },
+    expect.stringMatching(/^The run waits .* Now open: process of 3\/1:7\.$/),
   ]);
 
   await letPass();
@@ -144,7 +134,7 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   // The waits were no attempts. A later attempt begins a wait of its own.
   const run = await side.claim(runId);
   expect(run).toMatchObject({ attempt: 1, crashes: 0 });
-  expect((await show())?.waitsFor).toBe(null);
+  expect((await show()).waitsFor).toBe(null);
   await releaseRun(side.context, run);
   expect((await findRunNeeds(side.db, [runId]))[0]?.wait).toBe(null);
 });

@@ -4,8 +4,6 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
 import { atNight, isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
@@ -111,7 +109,7 @@ for (const lane of queueBackends) {
          select gen_random_uuid(), ${side.teamId}, 'event',
            to_timestamp(${schedule.openIntervalStart} / 1000.0) + n * interval '1 s' from generate_series(0, 49) n`;
       const { id: runId } = await untilRun(id, { status: 'Completed', attempt: 1 });
-      const run = await findRun(side.db, id, runId);
+      const run = await side.findRun({ exportId: id, runId });
       expect(run).toMatchObject({ recordsCompleted: 50, recordsTotalCount: 50 });
     });
 
@@ -138,9 +136,7 @@ for (const lane of queueBackends) {
       await openWorker({ ...atOnce, WORKER_CONCURRENCY: '1' });
       const { id } = await side.createExport();
       const { id: runId } = await untilRun(id, { status: 'Running' });
-      const run = await findRun(side.db, id, runId);
-      if (!run) throw new Error('the run is gone');
-      await cancelRun(side.context, run);
+      await side.cancel({ exportId: id, runId });
       const next = await side.createExport();
       await untilRun(next.id, { status: 'Running', fence: 1 });
       await unlock();

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { type ClaimedRun, claimFree } from '../../../src/state/store/runs/claims.ts';
+import { claimRun } from '../../support/run-verbs.ts';
+import { until } from '../../support/until.ts';
+import { useRunSide } from '../../support/run-side.ts';
 import {
   beginFreeCommits,
   type BegunCommit,
   completeFree,
   type CompletionOutcome,
 } from '../../../src/state/store/runs/completions.ts';
-import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import {
   openDatabase,
   type Sql,
@@ -16,8 +19,6 @@ import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/attempt.ts';
 import { testServer } from '../../support/database.ts';
 import { completedRun } from '../../support/completed-run.ts';
-import { until } from '../../support/until.ts';
-import { useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;
@@ -46,12 +47,10 @@ async function stateOf({ runId, exportId }: ClaimedRun) {
   return row;
 }
 
-async function markOf(run: ClaimedRun | undefined): Promise<unknown> {
-  const [row] = await side.sql<{ mark: string | null }>`
-    select floor(extract(epoch from high_water_mark) * 1000)::bigint as mark from batch_exports
+const markOf = (run: ClaimedRun | undefined) =>
+  side.sql.value`
+    select floor(extract(epoch from high_water_mark) * 1000)::bigint from batch_exports
       where id = ${run?.exportId}`;
-  return row?.mark;
-}
 
 /** Calls `work` while another transaction holds what `lock` locks. */
 function whileLocked<T>(lock: string, id: string, work: () => Promise<T>): Promise<T> {
@@ -67,6 +66,96 @@ const commitOf = (run: ClaimedRun): BegunCommit => {
   const files = [{ key: runId }];
   return { run, intent: { generation, manifestKey: `${runId}.json`, files, rejectedFiles: [] } };
 };
+
+describe('claims that are made together', () => {
+  const named = (runIds: readonly string[]) => runIds.map((runId) => ({ runId, holder: runId }));
+
+  it('have each their own answer', async () => {
+    const runs = [
+      await side.waitingRun(),
+      await side.waitingRun(),
+      await side.waitingRun(),
+    ] as const;
+    const [first, ended, last] = runs.map(({ runId }) => runId) as [string, string, string];
+    await side.completeRuns(ended);
+    const claimed = await claimFree(side.db, named([last, ended, first]), leaseMs);
+    expect(claimed.map((run) => run?.runId)).toEqual([last, undefined, first]);
+    // Twice in one statement: one of them has it.
+    await side.expireLease(first);
+    const both = ['a', 'b'].map((holder) => ({ runId: first, holder }));
+    const won = await claimFree(side.db, both, leaseMs);
+    expect(won.filter((run) => run !== null)).toHaveLength(1);
+    expect(await side.firstRun(runs[0].exportId)).toMatchObject({ fence: 2, waits: false });
+  });
+
+  it.each([
+    ['a run', `select from runs where id = $1 for update`],
+    ["a run's row of the outbox", `select from outbox where run_id = $1 for update`],
+  ])('%s that is locked does not hold up the claims of others', async (_, lock) => {
+    const [locked, free] = [await side.waitingRun(), await side.waitingRun()];
+    let waiting: Promise<ClaimedRun | null> | undefined;
+    await side.db.transaction(async (tx) => {
+      await tx.query(lock, [locked.runId]);
+      const claimed = await claimFree(side.db, named([locked.runId, free.runId]), leaseMs);
+      expect(claimed.map((run) => run?.runId)).toEqual([undefined, free.runId]);
+      expect(await side.firstRun(locked.exportId)).toMatchObject({ waits: true });
+      waiting = claimRun(side.db, locked.runId, 'w', leaseMs);
+      await side.untilLocked();
+    });
+    expect(await waiting).toMatchObject({ runId: locked.runId, attempt: 1 });
+    expect(await side.firstRun(locked.exportId)).toMatchObject({ waits: false });
+  });
+
+  it('a run that is put off while its claim waits stays in the outbox', async () => {
+    const { exportId, runId } = await side.waitingRun();
+    let waiting: Promise<ClaimedRun | null> | undefined;
+    await side.db.transaction(async (tx) => {
+      await tx.query(
+        `update outbox set available_at = now() + interval '1 hour', ready = false where run_id = $1`,
+        [runId],
+      );
+      waiting = claimRun(side.db, runId, 'w', leaseMs);
+      await side.untilLocked();
+    });
+    expect(await waiting).toBeNull();
+    expect(await side.firstRun(exportId)).toMatchObject({ status: 'Starting', waits: true });
+  });
+
+  it('leaves a run that changed after the statement began: it cannot see what else was written', async () => {
+    const [slow, changed] = [await side.waitingRun(), await side.waitingRun()];
+    const lock = 4_711;
+    await side.db.query(
+      `create function wait_with_claim() returns trigger language plpgsql as
+       $$ begin perform pg_advisory_xact_lock(${lock}); return new; end $$`,
+    );
+    await side.db.query(
+      `create trigger wait_with_claim before update on runs for each row
+       when (new.id = '${slow.runId}') execute function wait_with_claim()`,
+    );
+    const claims = await side.db.transaction(async (tx) => {
+      await tx.query(`select pg_advisory_xact_lock(${lock})`);
+      const claimed = side.db.transaction(async (claiming) => {
+        // Run by run, so that the second is looked at after it has changed.
+        await claiming.query(`set local enable_hashjoin = off`);
+        await claiming.query(`set local enable_mergejoin = off`);
+        return claimFree(claiming, named([slow.runId, changed.runId]), leaseMs);
+      });
+      await until(async () => {
+        const waits = await side.db.query(
+          `select from pg_locks where objid = ${lock} and not granted`,
+        );
+        return waits.length > 0;
+      });
+      await side.sql`with touched as (update runs set last_updated_at = now() where id = ${changed.runId} returning *)
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key,
+         generation, uncommitted)
+       select export_id, data_interval_start, data_interval_end, 0, 'late', 7, true from touched`;
+      return { claimed };
+    });
+    expect((await claims.claimed).map((run) => run?.runId)).toEqual([slow.runId, undefined]);
+    expect(await side.claim(changed.runId)).toMatchObject({ fileGeneration: 8 });
+  });
+});
 
 describe('runs that complete together', () => {
   const record = (runs: readonly ClaimedRun[], sql: Sql = side.db) =>
@@ -125,12 +214,11 @@ describe('completions of an export that another transaction has locked', () => {
   const complete = (runs: readonly ClaimedRun[], statements: RunStatements) =>
     Promise.all(runs.map((run) => statements.complete(completedRun(run))));
   /** Sessions of ours that wait for a lock. */
-  async function countWaiting(): Promise<number> {
-    const [row] = await side.sql<{ count: number }>`
-      select count(*)::int as count from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`;
-    return row?.count ?? 0;
-  }
+  const countWaiting = async () =>
+    (
+      await side.sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    ).length;
 
   it('wait for it together, and hold up no other export', async () => {
     const [held, others] = [await claimedRuns(5), await claimedRuns(2)];
@@ -138,7 +226,7 @@ describe('completions of an export that another transaction has locked', () => {
     const [first] = held as [ClaimedRun];
     const [done] = await whileLocked(lock, first.exportId, async () => {
       const waiting = complete(held, statements);
-      await until(async () => (await countWaiting()) > 0);
+      await side.untilLocked();
       expect(await complete(others, statements)).not.toContain(null);
       expect(await countWaiting()).toBe(1);
       return [waiting];
@@ -162,7 +250,7 @@ describe('completions of an export that another transaction has locked', () => {
     const statements = new RunStatements(counted, leaseMs);
     const [waiting] = await whileLocked(lock, first.exportId, async () => {
       const all = [complete([first], statements)];
-      await until(async () => (await countWaiting()) > 0);
+      await side.untilLocked();
       all.push(complete(others, statements));
       return [Promise.all(all)];
     });
@@ -176,7 +264,7 @@ describe('completions of an export that another transaction has locked', () => {
     const statements = new RunStatements(side.db, leaseMs);
     const [waiting] = await whileLocked(lock, run.exportId, async () => {
       const all = complete([run, lost], statements);
-      await until(async () => (await countWaiting()) > 0);
+      await side.untilLocked();
       return [all];
     });
     const [recorded, notRecorded] = (await waiting) ?? [];
