@@ -1,13 +1,113 @@
+import { Client } from 'pg';
 import { inject, test } from 'vitest';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { projectRoot } from '../support/processes.ts';
+import { peakMib, projectRoot, type TestProcess } from '../support/processes.ts';
 import { type Answered, startAttacker } from './attacker.ts';
 import { startHostileStores } from './hostile-stores.ts';
-import { atMost, type Bar, none, percentile, tableOf } from './statistics.ts';
 import { type Seen, Victim } from './victim.ts';
-import { startWatch, type Watched } from './watch.ts';
+
+/** What happened to the processes while it watched. */
+interface Watched {
+  /** Peaks, in MiB, from the start of each process. */
+  readonly apiPeaks: readonly number[];
+  readonly workerPeaks: readonly number[];
+  /** Processes of ours that ended. */
+  readonly exited: readonly string[];
+  /** Signs that PostgreSQL restarted, as a whole or after the crash of a backend. */
+  readonly databaseRestarts: readonly string[];
+}
+
+interface Watch {
+  /** Ends it. Call it before the processes are stopped. */
+  finish(): Promise<Watched>;
+}
+
+async function startWatch(installation: Installation): Promise<Watch> {
+  const restarts: string[] = [];
+  // A crash of any backend ends all connections, while the postmaster goes on.
+  const witness = new Client({ connectionString: installation.databaseUrl });
+  witness.on('error', (error) => restarts.push(`a connection was ended: ${error.message}`));
+  await witness.connect();
+  const startedAt = await postmasterStart(installation);
+  const peaks = new Map<number, number>();
+  const look = setInterval(() => {
+    for (const { pid } of installation.processes) {
+      const peak = peakMib(pid);
+      if (peak !== null) peaks.set(pid, peak);
+    }
+  }, 1_000);
+  return {
+    async finish() {
+      clearInterval(look);
+      const peakOf = ({ pid }: TestProcess) => peakMib(pid) ?? peaks.get(pid) ?? Number.NaN;
+      const workers = new Set(installation.workers);
+      const now = await postmasterStart(installation);
+      if (now !== startedAt) restarts.push(`the server started at ${now}`);
+      const found = restarts.slice();
+      await witness.end();
+      return {
+        apiPeaks: installation.processes.filter((one) => !workers.has(one)).map(peakOf),
+        workerPeaks: installation.workers.map(peakOf),
+        exited: installation.processes
+          .filter((one) => one.hasExited())
+          .map((one) => `process ${one.pid}: ${one.output().slice(-300)}`),
+        databaseRestarts: found,
+      };
+    },
+  };
+}
+
+async function postmasterStart({ sql }: Installation): Promise<string> {
+  const { rows } = await sql<{ at: string }>`select pg_postmaster_start_time()::text as at`;
+  return rows[0]?.at ?? '';
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Whole run: minutes beside the attacker, and the beginning of the attacks' names. */
+    attackRun: { readonly minutes: number; readonly keys: number; readonly only: string };
+  }
+}
+
+/** The smallest value that so large a share of all values does not exceed. */
+function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
+}
+
+interface Bar {
+  readonly name: string;
+  readonly measured: string;
+  readonly allowed: string;
+  readonly passed: boolean;
+}
+
+/** Compares the unrounded number. NaN, of nothing measured, misses. */
+function atMost(name: string, measured: number, limit: number, unit: string): Bar {
+  const show = (value: number) => `${value.toFixed(1)} ${unit}`;
+  return { name, measured: show(measured), allowed: `≤ ${show(limit)}`, passed: measured <= limit };
+}
+
+function none(name: string, found: readonly string[]): Bar {
+  const measured = found.length === 0 ? 'none' : `${found.length}: ${found.slice(0, 3).join('; ')}`;
+  return { name, measured, allowed: 'none', passed: found.length === 0 };
+}
+
+/** Lines of a table, each column as wide as its widest cell. */
+function tableOf(rows: readonly (readonly string[])[]): string {
+  const widths = rows.reduce<number[]>(
+    (all, row) => row.map((cell, column) => Math.max(all[column] ?? 0, cell.length)),
+    [],
+  );
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd();
+  return rows.map(line).join('\n');
+}
 
 const { minutes, keys, only } = inject('attackRun');
 const workerMemoryMb = 512;

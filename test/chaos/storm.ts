@@ -1,8 +1,17 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { bucket, type QueueKind, testedQueues } from '../support/installation.ts';
+import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
+import { runCli } from '../support/cli.ts';
+import { backfill, projectPath } from '../support/exported-events.ts';
+import {
+  bucket,
+  type Installation,
+  type QueueKind,
+  testedQueues,
+} from '../support/installation.ts';
 import { expectInvariants, findNamedKeyViolations } from '../support/invariants.ts';
+import { randomOf } from '../support/random.ts';
 import { until } from '../support/until.ts';
 import {
   type FailedRun,
@@ -14,14 +23,50 @@ import {
 import { compare, type Verdict } from './storm/check.ts';
 import { erasePeople } from './storm/erase.ts';
 import { Fleet } from './storm/fleet.ts';
-import { backfillAll, operate } from './storm/operator.ts';
 import { endOutliving, outliveRuns } from './storm/outlive.ts';
 import { comeHome, decideLateRows, moveBuckets } from './storm/places.ts';
-import { randomOf } from '../support/random.ts';
 import { leakOne, pruneRows, writeRows } from './storm/rows.ts';
-import { verifyBeside } from './storm/verify.ts';
 import { databaseWeather, redisWeather, storeWeather } from './storm/weather.ts';
-import { act, maxAttempts, openWorld, past, type World } from './storm/world.ts';
+import {
+  act,
+  maxAttempts,
+  openWorld,
+  past,
+  persistently,
+  type StormExport,
+  type World,
+} from './storm/world.ts';
+
+/**
+ * Runs `sluice verify` again and again beside all else. What it cannot read in the storm is no alarm; a broken promise is one,
+ * for nothing in the storm breaks any.
+ */
+async function verifyBeside(world: World, signal: AbortSignal): Promise<void> {
+  const { installation, exports, alarms, counts, seed } = world;
+  const random = randomOf(seed, 'verify');
+  // The models file names variables of the process, and the command runs in this one.
+  const { STANDBY_URL, PRIMARY_URL } = installation.env;
+  Object.assign(process.env, { STANDBY_URL, PRIMARY_URL });
+  await act(
+    signal,
+    () => random.between(2_000, 8_000),
+    async () => {
+      const [first, ...others] = exports;
+      if (!first) return;
+      const { id } = random.pick([first, ...others]);
+      const args = ['verify', '--json', '--export', id];
+      const { out, err } = await runCli(args, { env: installation.env, signal });
+      if (out === '') {
+        world.unverified = err;
+        return;
+      }
+      const { findings, results }: VerifyReport = JSON.parse(out);
+      for (const { invariant, detail } of findings) alarms.add(`${invariant}: ${detail}`);
+      if (results.some(({ failure }) => failure === null)) counts.verified += 1;
+      else world.unverified = results.map(({ failure }) => failure).join(', ');
+    },
+  );
+}
 
 const kills = Number(process.env.KILLS ?? 1_000);
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -214,4 +259,72 @@ async function report(
       `${sum(({ untrue, changed }) => [...untrue, ...changed]) + violations.length} untrue manifests, ` +
       `${failed.filter(isWithoutCause).length} failed without a lasting cause`,
   );
+}
+
+const formats = [
+  { file_format: 'JSONLines', compression: null },
+  { file_format: 'JSONLines', compression: 'gzip' },
+  { file_format: 'JSONLines', compression: 'zstd' },
+  { file_format: 'CSV', compression: null },
+  { file_format: 'CSV', compression: 'gzip' },
+  { file_format: 'Parquet', compression: 'zstd' },
+  { file_format: 'Parquet', compression: 'snappy' },
+] as const;
+const folders = ['a', 'b', 'c'] as const;
+
+/** The first backfill of each export: what is delivered then can be pruned, moved and erased. */
+async function backfillAll({ installation, exports }: World): Promise<void> {
+  for (const target of exports) await persistently(() => backfillIfIdle(installation, target));
+}
+
+/** An operator who changes formats, prefixes and manifests, and runs intervals again and again. */
+async function operate(world: World, signal: AbortSignal): Promise<void> {
+  const { installation, exports, seed } = world;
+  const random = randomOf(seed, 'operator');
+  const [first, ...others] = exports;
+  if (!first) return;
+  await act(
+    signal,
+    () => random.between(300, 1_500),
+    async () => {
+      const target = random.pick([first, ...others]);
+      const kind = random.next();
+      const format = random.pick<(typeof formats)[number]>(formats);
+      const folder = random.pick(folders);
+      const manifest = random.chance(0.5);
+      const which = random.next();
+      if (kind < 0.35) await backfillIfIdle(installation, target);
+      else if (kind < 0.75) await retryOne(installation, target, which);
+      else if (target.changes === 'prefix' && which < 0.6)
+        await change(world, target, { prefix: `{batch_export_id}/${folder}` });
+      else if (target.changes === 'manifest' && which < 0.6)
+        await change(world, target, { manifest });
+      else await change(world, target, format);
+    },
+  );
+}
+
+async function change(
+  { installation, surprises }: World,
+  { id }: StormExport,
+  config: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const path = `${projectPath(installation)}/batch_exports/${id}/`;
+  const answer = await installation.client.patch(path, { destination: { type: 'S3', config } });
+  if (answer.status >= 400 && answer.status < 500) surprises.push(`PATCH: ${answer.text}`);
+}
+
+async function backfillIfIdle(installation: Installation, { id }: StormExport): Promise<void> {
+  const { rowCount } = await installation.sql`select from backfills where export_id = ${id}
+    and status = 'Running'`;
+  if (rowCount === 0) await backfill(installation, id, past, { concurrency: 6 });
+}
+
+async function retryOne(installation: Installation, { id }: StormExport, which: number) {
+  const { rows } = await installation.sql<{ id: string }>`select id from runs
+    where export_id = ${id} and status not in ('Starting', 'Running') order by created_at, id`;
+  const run = rows[Math.floor(which * rows.length)];
+  if (!run) return;
+  const path = `${projectPath(installation)}/batch_exports/${id}/runs/${run.id}/retry/`;
+  await installation.client.post(path);
 }

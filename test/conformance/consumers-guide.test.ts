@@ -16,9 +16,14 @@ import {
   type IntervalBench,
   openIntervalBench,
 } from '../support/interval-bench.ts';
-import { polars } from '../support/polars.ts';
 import { projectRoot } from '../support/processes.ts';
 import { contextWith, owner } from './destination-suite.ts';
+
+/** polars; null on a platform that it has no binary for. */
+const polars = await import('nodejs-polars').then(
+  (module) => module.default,
+  () => null,
+);
 
 const rows = 120;
 /** Texts that readers have taken for something else. */

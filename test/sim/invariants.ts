@@ -1,9 +1,9 @@
 /** What must hold after every action, and what must have come true once the faults are over. */
 
 import { isTerminal, type RunPurpose, type RunStatus } from '../../src/foundation/domain/run.ts';
-import type { Instant } from '../../src/foundation/domain/time.ts';
-import { listRunningBackfills } from '../../src/state/store/exports/backfills.ts';
+import type { DataInterval, Instant } from '../../src/foundation/domain/time.ts';
 import type { Sql } from '../../src/state/store/database/database.ts';
+import { listRunningBackfills } from '../../src/state/store/exports/backfills.ts';
 import {
   findGaps,
   findOverlaps,
@@ -12,7 +12,6 @@ import {
 import { findLostRuns } from '../support/lost-runs.ts';
 import { advanceBackfill } from '../support/run-verbs.ts';
 import { keyOf } from './attempt.ts';
-import { advanceHighWaterMark } from './high-water-mark.ts';
 import { type Rows, rowsOf } from './source.ts';
 import { act, passTime, type World } from './world.ts';
 
@@ -307,4 +306,20 @@ function checkBackfills({ runs, backfills }: Record): void {
       must(ends.has(at), `a backfill left out what follows ${at}`);
     }
   }
+}
+
+/**
+ * The end of the unbroken prefix of completed intervals. It never goes back; intervals beyond a gap
+ * do not move it until the gap is closed.
+ *
+ * @param mark the mark so far; for a new export, the start of its first interval
+ * @param completed completed intervals in any order; those before the mark may be left out
+ */
+function advanceHighWaterMark(mark: Instant, completed: readonly DataInterval[]): Instant {
+  let advanced = mark;
+  for (const { start, end } of completed.toSorted((a, b) => a.start - b.start)) {
+    if (start > advanced) break;
+    advanced = Math.max(advanced, end);
+  }
+  return advanced;
 }

@@ -1,12 +1,25 @@
 import { execFile } from 'node:child_process';
-import { chmod } from 'node:fs/promises';
+import { access, chmod, constants, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
-import { findRedis, type RedisWays } from './find-redis.ts';
+import { isServerOf, readPidFile } from '../../src/state/embedded-postgres/pid-file.ts';
+import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
+import { isAlive } from './is-alive.ts';
 import { compileS3Server } from './s3-server/compile.ts';
-import type { TestPostgres } from './template-database.ts';
-import { openTestServers, type TestServers } from './test-servers.ts';
+import {
+  choosePrograms,
+  findPostgresPrograms,
+  makeCluster,
+  startCluster,
+} from './stock-postgres.ts';
+import {
+  describeServer,
+  dropDatabases,
+  prepareTemplate,
+  type TestPostgres,
+} from './template-database.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -98,4 +111,149 @@ async function build(): Promise<void> {
 async function writeBundle(): Promise<void> {
   const program = path.join(root, 'test/support/write-bundle.mjs');
   await promisify(execFile)(process.execPath, [program], { cwd: root });
+}
+
+/** The ways to a real Redis on this machine; a test run looks for them once. */
+interface RedisWays {
+  /** REDIS_URL: a server that is not ours to stop. */
+  readonly url: string | null;
+  /** The `redis-server` on the PATH. */
+  readonly program: string | null;
+  /** Whether a Docker engine answers; the client alone runs nothing. Asked only if it is needed. */
+  readonly docker: boolean;
+}
+
+async function findRedis(): Promise<RedisWays> {
+  const url = process.env.REDIS_URL || null;
+  const program = await findOnPath('redis-server');
+  const docker = url === null && program === null && (await dockerAnswers());
+  return { url, program, docker };
+}
+
+async function findOnPath(name: string): Promise<string | null> {
+  for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
+    if (folder === '') continue;
+    const file = path.join(folder, name);
+    const found = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (found) return file;
+  }
+  return null;
+}
+
+async function dockerAnswers(): Promise<boolean> {
+  try {
+    const info = await promisify(execFile)('docker', ['info', '-f', '{{.ServerVersion}}'], {
+      timeout: 5_000,
+    });
+    return info.stdout.trim() !== '';
+  } catch {
+    return false;
+  }
+}
+
+/** The servers of a run. Each worker of Vitest uses one. */
+interface TestServers {
+  readonly servers: readonly TestPostgres[];
+  /** In one line: version, make, JIT. */
+  readonly about: string;
+  /** Leaves nothing of the run behind. */
+  close(): Promise<void>;
+}
+
+const folderPrefix = 'sluice-test-';
+
+/** As users have it, but for what `makeCluster` says. The source and our own tables are on one server in most tests. */
+const stockSettings = { max_connections: '100' };
+
+/** A machine without an installed PostgreSQL has one server for all workers. */
+const embeddedSettings = {
+  fsync: 'off',
+  full_page_writes: 'off',
+  synchronous_commit: 'off',
+  max_connections: '300',
+  max_prepared_transactions: '20',
+};
+
+/**
+ * Starts the servers of a run: that of `choosePrograms`, one for each of `workers`, or the embedded one; or uses the one at
+ * TEST_DATABASE_URL (15 to 18, a superuser).
+ */
+async function openTestServers(workers: number): Promise<TestServers> {
+  const given = process.env.TEST_DATABASE_URL;
+  if (given) return openGiven(given);
+  await clearAbandoned();
+  // By this number a later run knows whether this one still lives.
+  const folder = await mkdtemp(path.join(tmpdir(), `${folderPrefix}${process.pid}-`));
+  const remove = () => rm(folder, { recursive: true, force: true, maxRetries: 10 });
+  try {
+    const bin = choosePrograms();
+    const opened =
+      bin === null ? await openEmbedded(folder) : await openStock(bin, folder, workers);
+    const close = () => opened.close().finally(remove);
+    return { ...opened, close };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function openGiven(url: string): Promise<TestServers> {
+  const server = await prepareTemplate(url);
+  const about = await describeServer(url, 'given by TEST_DATABASE_URL');
+  return { servers: [server], about, close: () => dropDatabases(server) };
+}
+
+async function openEmbedded(dataDir: string): Promise<TestServers> {
+  const server = await startEmbeddedPostgres({ dataDir, settings: embeddedSettings });
+  const about = await describeServer(server.url, 'embedded');
+  return { servers: [await prepareTemplate(server.url, true)], about, close: server.stop };
+}
+
+/** The template is migrated once; the other servers are copies of the first. */
+async function openStock(bin: string, folder: string, workers: number): Promise<TestServers> {
+  const first = await makeCluster(bin, path.join(folder, '1'));
+  const maker = await startCluster(first, stockSettings);
+  const { adminUrl: _, ...made } = await prepareTemplate(maker.url);
+  const isOfDebian = bin === findPostgresPrograms();
+  const about = await describeServer(maker.url, isOfDebian ? 'of Debian' : 'of TEST_POSTGRES');
+  await maker.stop();
+  const clusters = [first];
+  for (let n = 2; n <= workers; n += 1) {
+    const copy = path.join(folder, String(n));
+    // With the owner of each file.
+    for (const part of ['', '.password']) {
+      await promisify(execFile)('cp', ['-a', `${first.folder}${part}`, `${copy}${part}`]);
+    }
+    clusters.push({ bin, folder: copy });
+  }
+  const running = await Promise.all(clusters.map((each) => startCluster(each, stockSettings)));
+  return {
+    servers: running.map(({ url }) => ({ ...made, adminUrl: url })),
+    about,
+    close: async () => void (await Promise.all(running.map(({ stop }) => stop('SIGQUIT')))),
+  };
+}
+
+/** Stops and removes what killed earlier runs left behind. */
+async function clearAbandoned(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = new RegExp(`^${folderPrefix}(\\d+)-`).exec(name)?.[1];
+    if (pid === undefined || isAlive(Number(pid))) continue;
+    const folder = path.join(tmpdir(), name);
+    try {
+      const inside = (await readdir(folder)).map((each) => path.join(folder, each));
+      for (const data of [...inside, path.join(folder, 'postgres', 'data')]) await endServer(data);
+      await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+    } catch {
+      // Another user's, or just being cleared by another run.
+    }
+  }
+}
+
+async function endServer(data: string): Promise<void> {
+  const file = await readPidFile(data).catch(() => null);
+  if (file && (await isServerOf(file.pid, data))) process.kill(file.pid, 'SIGQUIT');
 }

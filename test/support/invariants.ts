@@ -1,15 +1,15 @@
+import { Redis } from 'ioredis';
 import { expect } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { settings } from '../../src/foundation/config/settings.ts';
 import { runMoves } from '../../src/foundation/domain/run.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
-import { findLostRuns } from './lost-runs.ts';
 import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { connectQueues } from '../../src/state/queue/connection.ts';
 import { openQueuePool } from '../../src/state/store/database/database.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
-import { listRedisTexts } from './redis-texts.ts';
+import { findLostRuns } from './lost-runs.ts';
 import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
 
@@ -282,4 +282,44 @@ async function findForeignBytes(installation: Installation): Promise<readonly st
     found.push(...foreign('an answer of the API', text, teamOfKey.get(key ?? '') ?? null));
   }
   return found;
+}
+
+/** Every key of a Redis with its value as text. */
+async function listRedisTexts(url: string): Promise<[place: string, text: string][]> {
+  const redis = new Redis(url, { maxRetriesPerRequest: 1 });
+  try {
+    const texts: [string, string][] = [];
+    for await (const keys of redis.scanStream({ count: 500 }) as AsyncIterable<string[]>) {
+      for (const key of keys) {
+        const value = await readValue(redis, key);
+        texts.push([`the Redis key ${key}`, `${key} ${JSON.stringify(value)}`]);
+      }
+    }
+    return texts;
+  } finally {
+    redis.disconnect();
+  }
+}
+
+async function readValue(redis: Redis, key: string): Promise<unknown> {
+  const type = await redis.type(key);
+  switch (type) {
+    case 'string':
+      return redis.get(key);
+    case 'hash':
+      return redis.hgetall(key);
+    case 'list':
+      return redis.lrange(key, '0', '-1');
+    case 'set':
+      return redis.smembers(key);
+    case 'zset':
+      return redis.zrange(key, '0', '-1');
+    case 'stream':
+      return redis.xrange(key, '-', '+');
+    case 'none':
+      // It has expired since it was listed.
+      return null;
+    default:
+      throw new Error(`${key} is a ${type}`);
+  }
 }

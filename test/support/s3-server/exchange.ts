@@ -4,14 +4,35 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { authenticate } from './authentication.ts';
 import { readBody } from './body.ts';
-import { type Context, httpTime, type S3Response } from './context.ts';
+import { completeMultipartUpload } from './complete-upload.ts';
+import { type Context, type Handler, httpTime, type S3Response } from './context.ts';
 import { errorDocument, messageOf, S3Error } from './errors.ts';
 import type { FaultEffect, ForeignAnswer } from './faults.ts';
-import { handlers } from './handlers.ts';
+import { listMultipartUploads, listObjects } from './listing.ts';
+import { abortMultipartUpload, createMultipartUpload, listParts, uploadPart } from './multipart.ts';
+import { deleteObject, getObject, headBucket, putObject } from './objects.ts';
 import type { OperationName } from './operations.ts';
 import { disguise, obeyPolicy } from './quirks.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import type { ServerState } from './server.ts';
+
+const handlers: Record<OperationName, Handler> = {
+  AbortMultipartUpload: abortMultipartUpload,
+  CompleteMultipartUpload: completeMultipartUpload,
+  CreateMultipartUpload: createMultipartUpload,
+  DeleteObject: deleteObject,
+  GetObject: getObject,
+  HeadBucket: headBucket,
+  HeadObject: getObject,
+  ListMultipartUploads: listMultipartUploads,
+  ListObjectsV2: listObjects,
+  ListParts: listParts,
+  PutObject: putObject,
+  UploadPart: uploadPart,
+  Unknown: () => {
+    throw new S3Error('NotImplemented');
+  },
+};
 
 /** One line of `server.requests`. Holds nothing secret. */
 export interface RequestLogEntry {
