@@ -18,25 +18,23 @@ async function expectReadBack(file: Buffer, texts: readonly TestRow[]) {
   expect(await duckDb.query(file)).toEqual(texts);
 }
 
-describe('a Parquet file', () => {
-  it('has times of day as text if the export says so', async () => {
-    const times = [
-      { name: 'at', type: 'as_json', sourceType: 'time without time zone' },
-      { name: 'several', type: 'as_json', sourceType: 'time(3) without time zone[]' },
-    ] as const;
-    const block = rowBlock(times, [
-      ['"12:34:56.789"', '["01:02:03", null]'],
-      [null, null],
-    ]);
-    const file = await encodeParquet(times, null, [block], undefined, { timeAs: 'text' });
-    expect(await duckDb.types(file)).toEqual(['at VARCHAR', 'several VARCHAR[]']);
-    expect(await duckDb.query(file)).toEqual([
-      ['12:34:56.789', ['01:02:03', null]],
-      [null, null],
-    ]);
-    const micros = await encodeParquet(times, null, [block]);
-    expect(await duckDb.types(micros)).toEqual(['at TIME', 'several TIME[]']);
-  });
+it('a Parquet file has times of day as text if the export says so', async () => {
+  const times = [
+    { name: 'at', type: 'as_json', sourceType: 'time without time zone' },
+    { name: 'several', type: 'as_json', sourceType: 'time(3) without time zone[]' },
+  ] as const;
+  const block = rowBlock(times, [
+    ['"12:34:56.789"', '["01:02:03", null]'],
+    [null, null],
+  ]);
+  const file = await encodeParquet(times, null, [block], undefined, { timeAs: 'text' });
+  expect(await duckDb.types(file)).toEqual(['at VARCHAR', 'several VARCHAR[]']);
+  expect(await duckDb.query(file)).toEqual([
+    ['12:34:56.789', ['01:02:03', null]],
+    [null, null],
+  ]);
+  const micros = await encodeParquet(times, null, [block]);
+  expect(await duckDb.types(micros)).toEqual(['at TIME', 'several TIME[]']);
 });
 
 describe('the dictionary of a text column', () => {

@@ -125,27 +125,28 @@ describe('the bounds of row groups', () => {
   );
 });
 
-describe('a value that its type does not have', () => {
-  it.each([
-    ['numeric(10,2)', '"NaN"', /^NaN has no DECIMAL\(10,2\)$/],
-    ['numeric(10,2)', '"Infinity"', /^Infinity has no DECIMAL/],
-    ['numeric(10,2)', '123456789.00', /^too large for DECIMAL\(10,2\)$/],
-    ['numeric(10,2)', '0.123', /^more digits after the point/],
-    ['numeric(10,2)', '1e2', /^not written as DECIMAL/],
-    ['time without time zone', '"24:00:00"', /^24:00:00 has no Parquet time$/],
-    ['integer[]', '[[1],[2]]', /^an array of arrays/],
-    ['integer[]', '[1,2147483648]', /^element 2: not a whole number of 32 bits$/],
-    ['text[]', '["a",{"b":"c"}]', /^an array of arrays/],
-    ['date[]', '["2024-01-01","infinity"]', /^element 2: infinity has no Parquet date$/],
-    ['timestamp with time zone[]', '["-infinity"]', /^element 1: -infinity has no Parquet/],
-    [
-      'timestamp with time zone[]',
-      '["294276-12-31T23:59:59.999999+00:00"]',
-      /^element 1: later than 294247/,
-    ],
-    ['numeric(4,2)[]', '[null,"NaN"]', /^element 2: NaN has no DECIMAL\(4,2\)$/],
-    ['boolean[]', '[1]', /^element 1: not a boolean$/],
-  ])('%s %s leaves its row out and says why', async (source, json, reason) => {
+it.each([
+  ['numeric(10,2)', '"NaN"', /^NaN has no DECIMAL\(10,2\)$/],
+  ['numeric(10,2)', '"Infinity"', /^Infinity has no DECIMAL/],
+  ['numeric(10,2)', '123456789.00', /^too large for DECIMAL\(10,2\)$/],
+  ['numeric(10,2)', '0.123', /^more digits after the point/],
+  ['numeric(10,2)', '1e2', /^not written as DECIMAL/],
+  ['time without time zone', '"24:00:00"', /^24:00:00 has no Parquet time$/],
+  ['integer[]', '[[1],[2]]', /^an array of arrays/],
+  ['integer[]', '[1,2147483648]', /^element 2: not a whole number of 32 bits$/],
+  ['text[]', '["a",{"b":"c"}]', /^an array of arrays/],
+  ['date[]', '["2024-01-01","infinity"]', /^element 2: infinity has no Parquet date$/],
+  ['timestamp with time zone[]', '["-infinity"]', /^element 1: -infinity has no Parquet/],
+  [
+    'timestamp with time zone[]',
+    '["294276-12-31T23:59:59.999999+00:00"]',
+    /^element 1: later than 294247/,
+  ],
+  ['numeric(4,2)[]', '[null,"NaN"]', /^element 2: NaN has no DECIMAL\(4,2\)$/],
+  ['boolean[]', '[1]', /^element 1: not a boolean$/],
+])(
+  'a value that its type does not have %s %s leaves its row out and says why',
+  async (source, json, reason) => {
     const block = rowBlock(column(source), [[null], [json], [null]]);
     const encoder = openParquet(column(source), null);
     const parts = [...(await encoder.write(block))];
@@ -155,8 +156,8 @@ describe('a value that its type does not have', () => {
     ]);
     parts.push(...(await encoder.finish()));
     expect(await duckDb.query(Buffer.concat(parts))).toEqual([[null], [null]]);
-  });
-});
+  },
+);
 
 describe('a numeric without limits that is DECIMAL by choice', () => {
   const columns = ['chosen', 'narrow', 'other'].map((name) => ({

@@ -134,42 +134,38 @@ describe('a column that has another type than in the model', () => {
   });
 });
 
-describe('an interval column that is no timestamptz', () => {
-  test('is refused for a date within a day, and warned of for a timestamp', async () => {
-    await shop.create(`
+test('an interval column that is no timestamptz is refused for a date within a day, and warned of for a timestamp', async () => {
+  await shop.create(`
         create table shop.dated (id bigint primary key, team int not null, day date not null, v text);
         create table shop.local (id bigint primary key, team int not null, day timestamp not null, v text)`);
-    const dated = { ...relation('dated'), intervalColumn: 'day' };
-    const local = { ...dated, ...relation('local') };
-    for (const select of ['rows', 'keys'] as const) {
-      await expect(
-        shop.source(dated).describe(caseRequest({ select }), never),
-      ).rejects.toMatchObject({
+  const dated = { ...relation('dated'), intervalColumn: 'day' };
+  const local = { ...dated, ...relation('local') };
+  for (const select of ['rows', 'keys'] as const) {
+    await expect(shop.source(dated).describe(caseRequest({ select }), never)).rejects.toMatchObject(
+      {
         code: 'source.model_invalid',
         detail: expect.stringMatching(
           /interval column is a date, .* does not end at midnight in UTC/,
         ),
-      });
-    }
-    const [start, end] = ['2024-03-01T00:00:00Z', '2024-03-02T00:00:00Z'].map(Date.parse) as [
-      number,
-      number,
-    ];
-    const ofDay = await shop
-      .source(dated)
-      .describe(caseRequest({ interval: { start, end } }), never);
-    expect(ofDay.warnings).toEqual([expect.stringMatching(/^day is date, .* midnight in UTC/)]);
-    const ofLocal = await shop.source(local).describe(caseRequest(), never);
-    expect(ofLocal.warnings).toEqual([
-      expect.stringMatching(/^day is timestamp without time zone, .* UTC/),
-    ]);
-    expect(await shop.check(dated)).toContainEqual(
-      expect.stringMatching(/^warning: day is date, .*rows .* that arrive after/),
+      },
     );
-    expect(await shop.check(local)).toContainEqual(
-      expect.stringMatching(/^warning: day is timestamp without time zone/),
-    );
-  });
+  }
+  const [start, end] = ['2024-03-01T00:00:00Z', '2024-03-02T00:00:00Z'].map(Date.parse) as [
+    number,
+    number,
+  ];
+  const ofDay = await shop.source(dated).describe(caseRequest({ interval: { start, end } }), never);
+  expect(ofDay.warnings).toEqual([expect.stringMatching(/^day is date, .* midnight in UTC/)]);
+  const ofLocal = await shop.source(local).describe(caseRequest(), never);
+  expect(ofLocal.warnings).toEqual([
+    expect.stringMatching(/^day is timestamp without time zone, .* UTC/),
+  ]);
+  expect(await shop.check(dated)).toContainEqual(
+    expect.stringMatching(/^warning: day is date, .*rows .* that arrive after/),
+  );
+  expect(await shop.check(local)).toContainEqual(
+    expect.stringMatching(/^warning: day is timestamp without time zone/),
+  );
 });
 
 test('rows that no run can wait for, and columns without a right, are warned of', async () => {

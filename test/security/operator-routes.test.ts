@@ -191,14 +191,12 @@ describe('the queue board', () => {
   });
 });
 
-describe('/metrics on the port of the API', () => {
-  test("needs an operator's key", async () => {
-    expect((await api.client.withKey(null).get('/metrics')).status).toBe(401);
-    expect((await api.client.get('/metrics')).status).toBe(403);
-    expect((await admin.get('/metrics')).text).toContain('sluice_http_request_seconds');
-    const scraped = await api.client.withKey(null).get('/metrics', { headers: basic });
-    expect(scraped.status).toBe(200);
-  });
+test("/metrics on the port of the API needs an operator's key", async () => {
+  expect((await api.client.withKey(null).get('/metrics')).status).toBe(401);
+  expect((await api.client.get('/metrics')).status).toBe(403);
+  expect((await admin.get('/metrics')).text).toContain('sluice_http_request_seconds');
+  const scraped = await api.client.withKey(null).get('/metrics', { headers: basic });
+  expect(scraped.status).toBe(200);
 });
 
 test('/readyz is computed once for all who ask within a second', async () => {

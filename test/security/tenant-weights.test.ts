@@ -35,8 +35,9 @@ async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<
 const names = (count: number, length = 1) =>
   Array.from({ length: count }, (_, index) => String(index).padStart(length, 'e'));
 
-describe('an event filter', () => {
-  test.each(['include_events', 'exclude_events'])('%s takes 100 names of 200', async (filter) => {
+test.each(['include_events', 'exclude_events'])(
+  'an event filter %s takes 100 names of 200',
+  async (filter) => {
     const path = await create({ destination: s3({ [filter]: names(100, 200) }) });
     const attr = `destination__config__${filter}`;
     const tooMany = { destination: { config: { [filter]: names(101) } } };
@@ -51,8 +52,8 @@ describe('an event filter', () => {
       detail: 'Must have at most 200 characters.',
       attr: `${attr}__0`,
     });
-  });
-});
+  },
+);
 
 describe('a config', () => {
   test('of a destination has at most 64 KiB, also in parts', async () => {
@@ -150,35 +151,33 @@ describe('a project', () => {
   });
 });
 
-describe('a page of a list', () => {
-  test('ends before 1 MiB, and the pages together have every row once', async () => {
-    const { client: own, path, teamId } = await newTenant();
-    await own.post(`${path}/batch_exports`, exportBody());
-    // Heavier than the API accepts: what is stored counts, however it got there.
-    await api.db.query(
-      `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
+test('a page of a list ends before 1 MiB, and the pages together have every row once', async () => {
+  const { client: own, path, teamId } = await newTenant();
+  await own.post(`${path}/batch_exports`, exportBody());
+  // Heavier than the API accepts: what is stored counts, however it got there.
+  await api.db.query(
+    `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
        select team_id, 'n' || n, destination_type, jsonb_build_object('prefix', repeat('x', 3000000)),
               "interval", schedule, next_tick_at
          from batch_exports, generate_series(1, 7) n where team_id = $1`,
-      [teamId],
-    );
-    const seen: string[] = [];
-    let next: string | null = `${path}/batch_exports?limit=1000`;
-    let pages = 0;
-    while (next !== null) {
-      const { status, text, body } = await own.get(next);
-      expect(status).toBe(200);
-      // A row of 3 MB has a page of its own.
-      expect(text.length).toBeLessThan(4 * 2 ** 20);
-      expect(body.count).toBe(8);
-      seen.push(...body.results.map(({ id }) => id));
-      next = body.next;
-      pages += 1;
-    }
-    expect(pages).toBeGreaterThan(1);
-    expect(new Set(seen).size).toBe(8);
-    expect(seen.length).toBe(8);
-  });
+    [teamId],
+  );
+  const seen: string[] = [];
+  let next: string | null = `${path}/batch_exports?limit=1000`;
+  let pages = 0;
+  while (next !== null) {
+    const { status, text, body } = await own.get(next);
+    expect(status).toBe(200);
+    // A row of 3 MB has a page of its own.
+    expect(text.length).toBeLessThan(4 * 2 ** 20);
+    expect(body.count).toBe(8);
+    seen.push(...body.results.map(({ id }) => id));
+    next = body.next;
+    pages += 1;
+  }
+  expect(pages).toBeGreaterThan(1);
+  expect(new Set(seen).size).toBe(8);
+  expect(seen.length).toBe(8);
 });
 
 describe('a backfill', () => {

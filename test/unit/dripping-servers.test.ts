@@ -95,22 +95,20 @@ test('a database that drips its login fails the start of its owner', async () =>
   await Promise.all(closed);
 });
 
-describe('a Redis that drips its first answer', () => {
-  test.each([
-    ['a connection', (redis: Redis) => redis],
-    ['one that BullMQ makes of it', (redis: Redis) => redis.duplicate()],
-  ])('%s is opened again', async (_, of) => {
-    const { port, closed } = await startDripping((socket, __, drip) => {
-      socket.write('$1000000\r\n');
-      drip();
-    });
-    const url = `redis://127.0.0.1:${port}`;
-    const opened = openRedis({ kind: 'server', url }, 'worker', limitMs) as Redis;
-    const redis = of(opened);
-    if (redis !== opened) opened.disconnect();
-    for (const each of [opened, redis]) each.on('error', () => {});
-    onTestFinished(() => redis.disconnect());
-    const first = closed.length;
-    await until(() => closed.length >= first + 2, { message: 'two more connections' });
+test.each([
+  ['a connection', (redis: Redis) => redis],
+  ['one that BullMQ makes of it', (redis: Redis) => redis.duplicate()],
+])('a Redis that drips its first answer %s is opened again', async (_, of) => {
+  const { port, closed } = await startDripping((socket, __, drip) => {
+    socket.write('$1000000\r\n');
+    drip();
   });
+  const url = `redis://127.0.0.1:${port}`;
+  const opened = openRedis({ kind: 'server', url }, 'worker', limitMs) as Redis;
+  const redis = of(opened);
+  if (redis !== opened) opened.disconnect();
+  for (const each of [opened, redis]) each.on('error', () => {});
+  onTestFinished(() => redis.disconnect());
+  const first = closed.length;
+  await until(() => closed.length >= first + 2, { message: 'two more connections' });
 });

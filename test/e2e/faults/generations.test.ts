@@ -108,45 +108,40 @@ test('a new template for names is followed, through a death', async () => {
   expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
 
-describe('a re-run that ends for good', () => {
-  test('between its files and its manifest leaves the delivered ones whole, and a later run removes its own', async () => {
-    const exportId = await createS3Export(installation, {
-      name: 'torn',
-      config: { max_file_size_mb: 1 },
-    });
-    await insertEvents(installation.pool, { team: team(), rows: 600, rowBytes: 4_000 });
-    await installation.startWorker();
-    await runAgain(exportId, 0);
-    const delivered = await readManifest(exportId);
-    expect(delivered.files.length).toBeGreaterThan(1);
-    await touchRows('?');
-    await installation.s3.faults.add({
-      match: { operation: 'PutObject', key: /_manifest/ },
-      times: 10,
-      effect: { status: 403, code: 'AccessDenied' },
-    });
-    const failed = await runAgain(exportId, 1);
-    expect(failed).toMatchObject({ status: 'Failed', errorCode: 'destination.access_denied' });
-    await installation.s3.faults.clear();
-    expect(await readManifest(exportId)).toEqual(delivered);
-    for (const { key, bytes } of delivered.files) {
-      expect((await installation.s3.body(bucket, key)).length, key).toBe(bytes);
-    }
-    expect((await keysOf(exportId)).some((key) => key.includes('.v2'))).toBe(true);
-
-    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed' });
-    await expectInvariants(installation);
-    const { files, generation } = await readManifest(exportId);
-    expect(generation).toBeGreaterThan(2);
-    expect((await keysOf(exportId)).sort()).toEqual(
-      [
-        ...files.map(({ key }: { key: string }) => key.split('/')[1]),
-        `${stem}_manifest.json`,
-      ].sort(),
-    );
-    await installation.sql`delete from events where team_id = ${team()}
-      and properties->>'n' >= '0' and length(properties->>'pad') > 2000`;
+test('a re-run that ends for good between its files and its manifest leaves the delivered ones whole, and a later run removes its own', async () => {
+  const exportId = await createS3Export(installation, {
+    name: 'torn',
+    config: { max_file_size_mb: 1 },
   });
+  await insertEvents(installation.pool, { team: team(), rows: 600, rowBytes: 4_000 });
+  await installation.startWorker();
+  await runAgain(exportId, 0);
+  const delivered = await readManifest(exportId);
+  expect(delivered.files.length).toBeGreaterThan(1);
+  await touchRows('?');
+  await installation.s3.faults.add({
+    match: { operation: 'PutObject', key: /_manifest/ },
+    times: 10,
+    effect: { status: 403, code: 'AccessDenied' },
+  });
+  const failed = await runAgain(exportId, 1);
+  expect(failed).toMatchObject({ status: 'Failed', errorCode: 'destination.access_denied' });
+  await installation.s3.faults.clear();
+  expect(await readManifest(exportId)).toEqual(delivered);
+  for (const { key, bytes } of delivered.files) {
+    expect((await installation.s3.body(bucket, key)).length, key).toBe(bytes);
+  }
+  expect((await keysOf(exportId)).some((key) => key.includes('.v2'))).toBe(true);
+
+  expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed' });
+  await expectInvariants(installation);
+  const { files, generation } = await readManifest(exportId);
+  expect(generation).toBeGreaterThan(2);
+  expect((await keysOf(exportId)).sort()).toEqual(
+    [...files.map(({ key }: { key: string }) => key.split('/')[1]), `${stem}_manifest.json`].sort(),
+  );
+  await installation.sql`delete from events where team_id = ${team()}
+      and properties->>'n' >= '0' and length(properties->>'pad') > 2000`;
 });
 
 test('a re-run with the same rows commits after a move there and back, if the first move was not finished', async () => {
@@ -166,37 +161,33 @@ test('a re-run with the same rows commits after a move there and back, if the fi
   expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
 
-describe('an export that moves to another prefix', () => {
-  test.each(casesOf<FailpointName>(['after_complete'], ['before_manifest']))(
-    'is not torn by a first commit that sleeps at %s',
-    async (step) => {
-      const exportId = await createS3Export(installation, {
-        name: 'moves',
-        config: { prefix: '{batch_export_id}/old' },
-      });
-      const sleeper = await breakAt(exportId, step, 'stop');
-      await change(exportId, { prefix: '{batch_export_id}/new' });
-      await installation.startWorker();
-      expect(await untilEnded(installation, exportId)).toMatchObject([
-        { status: 'Completed', rows },
-      ]);
-      await wake(sleeper);
-      expect(await readManifest(exportId, '/new')).toMatchObject({ total_rows: rows });
-      // The sleeper's manifest may come before the tombstone does; it is replaced then.
-      await until(async () => (await readManifest(exportId, '/old')).files.length === 0);
-      expect(await readManifest(exportId, '/old')).toMatchObject({
-        moved_to: `${exportId}/new/${stem}_manifest.json`,
-      });
-      expect(await expectInvariants(installation)).toMatchObject({ rows });
-      // Back again: the tombstone is replaced.
-      await change(exportId, { prefix: '{batch_export_id}/old' });
-      expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
-      expect(await readManifest(exportId, '/old')).toMatchObject({ total_rows: rows });
-      await until(async () => (await readManifest(exportId, '/new')).files.length === 0);
-      expect(await expectInvariants(installation)).toMatchObject({ rows });
-    },
-  );
-});
+test.each(casesOf<FailpointName>(['after_complete'], ['before_manifest']))(
+  'an export that moves to another prefix is not torn by a first commit that sleeps at %s',
+  async (step) => {
+    const exportId = await createS3Export(installation, {
+      name: 'moves',
+      config: { prefix: '{batch_export_id}/old' },
+    });
+    const sleeper = await breakAt(exportId, step, 'stop');
+    await change(exportId, { prefix: '{batch_export_id}/new' });
+    await installation.startWorker();
+    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+    await wake(sleeper);
+    expect(await readManifest(exportId, '/new')).toMatchObject({ total_rows: rows });
+    // The sleeper's manifest may come before the tombstone does; it is replaced then.
+    await until(async () => (await readManifest(exportId, '/old')).files.length === 0);
+    expect(await readManifest(exportId, '/old')).toMatchObject({
+      moved_to: `${exportId}/new/${stem}_manifest.json`,
+    });
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+    // Back again: the tombstone is replaced.
+    await change(exportId, { prefix: '{batch_export_id}/old' });
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
+    expect(await readManifest(exportId, '/old')).toMatchObject({ total_rows: rows });
+    await until(async () => (await readManifest(exportId, '/new')).files.length === 0);
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+  },
+);
 
 describe('an export without a manifest', () => {
   test('replaces its files in place, and turns to manifests and back without a file lost', async () => {
@@ -276,59 +267,55 @@ describe('an export without a manifest', () => {
   });
 });
 
-describe('a run that is cancelled after a commit of it has died', () => {
-  test('leaves a true manifest, which is replaced by the next run', async () => {
-    const exportId = await createS3Export(installation, { name: 'cancelled' });
-    await breakAt(exportId, 'after_manifest', 'kill');
-    const second = await installation.startWorker({ FAILPOINTS: 'claim=stop@1' });
-    await until(() => second.output().includes('=stop'), {
-      message: () => `the run is claimed again:\n${second.output().slice(-1_000)}`,
-    });
-    const [run] = await readRuns(installation, exportId);
-    const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${run?.id}/cancel/`;
-    const answer = await installation.client.post(path);
-    expect(answer.status, answer.text).toBe(200);
-    await wake(second);
-    expect((await readRuns(installation, exportId)).at(-1)).toMatchObject({ status: 'Cancelled' });
-    await installation.startWorker();
-    const next = await runAgain(exportId, 1);
-    expect(next).toMatchObject({ status: 'Completed' });
-    expect(await readManifest(exportId)).toMatchObject({ run_id: next?.id });
-    expect(await expectInvariants(installation)).toMatchObject({ rows });
+test('a run that is cancelled after a commit of it has died leaves a true manifest, which is replaced by the next run', async () => {
+  const exportId = await createS3Export(installation, { name: 'cancelled' });
+  await breakAt(exportId, 'after_manifest', 'kill');
+  const second = await installation.startWorker({ FAILPOINTS: 'claim=stop@1' });
+  await until(() => second.output().includes('=stop'), {
+    message: () => `the run is claimed again:\n${second.output().slice(-1_000)}`,
   });
+  const [run] = await readRuns(installation, exportId);
+  const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${run?.id}/cancel/`;
+  const answer = await installation.client.post(path);
+  expect(answer.status, answer.text).toBe(200);
+  await wake(second);
+  expect((await readRuns(installation, exportId)).at(-1)).toMatchObject({ status: 'Cancelled' });
+  await installation.startWorker();
+  const next = await runAgain(exportId, 1);
+  expect(next).toMatchObject({ status: 'Completed' });
+  expect(await readManifest(exportId)).toMatchObject({ run_id: next?.id });
+  expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
 
-describe('an export that is deleted while a run commits, and whose worker dies', () => {
-  test('is not exported again: its run records the manifest that is current, or ends', async () => {
-    const ends = { after_manifest: 'Completed', before_manifest: 'Cancelled' } as const;
-    const ids: string[] = [];
-    for (const step of ['after_manifest', 'before_manifest'] as const) {
-      const exportId = await createS3Export(installation, { name: step });
-      ids.push(exportId);
-      const { pool, sql, client } = installation;
-      const worker = await installation.startWorker({ FAILPOINTS: `${step}=stop@1` });
-      await order(exportId);
-      await until(() => worker.output().includes('=stop'));
-      const answer = await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`);
-      expect(answer.status, answer.text).toBe(204);
-      worker.kill('SIGKILL');
-      await worker.waitForExit();
-      const left = await keysOf(exportId);
-      expect(left).toContain(`${stem}.jsonl`);
-      await pool.query('update runs set lease_expires_at = now() where lease_holder is not null');
-      await installation.startWorker();
-      const statuses = async () => {
-        const { rows } = await sql<{ status: string }>`select status from runs
+test('an export that is deleted while a run commits, and whose worker dies, is not exported again: its run records the manifest that is current, or ends', async () => {
+  const ends = { after_manifest: 'Completed', before_manifest: 'Cancelled' } as const;
+  const ids: string[] = [];
+  for (const step of ['after_manifest', 'before_manifest'] as const) {
+    const exportId = await createS3Export(installation, { name: step });
+    ids.push(exportId);
+    const { pool, sql, client } = installation;
+    const worker = await installation.startWorker({ FAILPOINTS: `${step}=stop@1` });
+    await order(exportId);
+    await until(() => worker.output().includes('=stop'));
+    const answer = await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`);
+    expect(answer.status, answer.text).toBe(204);
+    worker.kill('SIGKILL');
+    await worker.waitForExit();
+    const left = await keysOf(exportId);
+    expect(left).toContain(`${stem}.jsonl`);
+    await pool.query('update runs set lease_expires_at = now() where lease_holder is not null');
+    await installation.startWorker();
+    const statuses = async () => {
+      const { rows } = await sql<{ status: string }>`select status from runs
           where export_id = ${exportId}`;
-        return rows.map(({ status }) => status);
-      };
-      await until(async () => !(await statuses()).includes('Running'));
-      expect(await statuses()).toEqual([ends[step]]);
-      expect(await keysOf(exportId)).toEqual(left);
-      await installation.stopWorkers();
-    }
-    const { rows } = await installation.sql`select export_id as id from receipts
+      return rows.map(({ status }) => status);
+    };
+    await until(async () => !(await statuses()).includes('Running'));
+    expect(await statuses()).toEqual([ends[step]]);
+    expect(await keysOf(exportId)).toEqual(left);
+    await installation.stopWorkers();
+  }
+  const { rows } = await installation.sql`select export_id as id from receipts
       where export_id = any (${ids}::uuid[])`;
-    expect(rows).toEqual([{ id: ids[0] }]);
-  });
+  expect(rows).toEqual([{ id: ids[0] }]);
 });

@@ -149,18 +149,16 @@ describe('docker-compose.yml', () => {
   });
 });
 
-describe('the service manager that stops a process', () => {
-  test('waits longer than the process may take to hand its work back', () => {
-    for (const name of ['api', 'worker']) {
-      expect(seconds(service(name).stop_grace_period)).toBeGreaterThan(graceSeconds);
-    }
-    for (const unit of ['sluice-api.service', 'sluice-worker@.service']) {
-      const [, stop] = /^TimeoutStopSec=(\d+)$/m.exec(read(`deploy/systemd/${unit}`)) ?? [];
-      expect(seconds(stop)).toBeGreaterThan(graceSeconds);
-    }
-    const [, kill] = /kill_timeout: ([\d_]+)/.exec(read('deploy/ecosystem.config.cjs')) ?? [];
-    expect(Number(kill?.replaceAll('_', '')) / 1_000).toBeGreaterThan(graceSeconds);
-  });
+test('the service manager that stops a process waits longer than the process may take to hand its work back', () => {
+  for (const name of ['api', 'worker']) {
+    expect(seconds(service(name).stop_grace_period)).toBeGreaterThan(graceSeconds);
+  }
+  for (const unit of ['sluice-api.service', 'sluice-worker@.service']) {
+    const [, stop] = /^TimeoutStopSec=(\d+)$/m.exec(read(`deploy/systemd/${unit}`)) ?? [];
+    expect(seconds(stop)).toBeGreaterThan(graceSeconds);
+  }
+  const [, kill] = /kill_timeout: ([\d_]+)/.exec(read('deploy/ecosystem.config.cjs')) ?? [];
+  expect(Number(kill?.replaceAll('_', '')) / 1_000).toBeGreaterThan(graceSeconds);
 });
 
 // The settings of a file come before those of the unit: with its port, only one worker of a machine would start.
@@ -214,20 +212,18 @@ describe('npm start and similar scripts', () => {
   );
 });
 
-describe('the programs that are started', () => {
-  test.each([
-    ['Procfile', 2],
-    ['Dockerfile', 1],
-    ['deploy/systemd/sluice-api.service', 1],
-    ['deploy/systemd/sluice-worker@.service', 1],
-    ['deploy/ecosystem.config.cjs', 2],
-  ])('in %s are there after a build', (name, count) => {
-    const programs = read(name).match(/dist\/main\/\S+?\.js/g) ?? [];
-    expect(programs).toHaveLength(count);
-    for (const program of programs) {
-      expect(existsSync(path.join(root, sourceOf(program)))).toBe(true);
-    }
-  });
+test.each([
+  ['Procfile', 2],
+  ['Dockerfile', 1],
+  ['deploy/systemd/sluice-api.service', 1],
+  ['deploy/systemd/sluice-worker@.service', 1],
+  ['deploy/ecosystem.config.cjs', 2],
+])('the programs that are started in %s are there after a build', (name, count) => {
+  const programs = read(name).match(/dist\/main\/\S+?\.js/g) ?? [];
+  expect(programs).toHaveLength(count);
+  for (const program of programs) {
+    expect(existsSync(path.join(root, sourceOf(program)))).toBe(true);
+  }
 });
 
 describe('the Dockerfile', () => {

@@ -100,25 +100,21 @@ describe('checking a key template', () => {
   });
 });
 
-describe('the folder that holds no variable', () => {
-  it.each([
-    ['a/b/{year}/c', 'a/b'],
-    ['a/b-{year}', 'a'],
-    ['{year}/a', ''],
-    ['/a/b', 'a/b'],
-    ['', ''],
-    ['x{year}', ''],
-  ])('of %j is %j', (template, expected) => {
-    expect(literalFolder(template)).toBe(expected);
-  });
+it.each([
+  ['a/b/{year}/c', 'a/b'],
+  ['a/b-{year}', 'a'],
+  ['{year}/a', ''],
+  ['/a/b', 'a/b'],
+  ['', ''],
+  ['x{year}', ''],
+])('the folder that holds no variable of %j is %j', (template, expected) => {
+  expect(literalFolder(template)).toBe(expected);
 });
 
-describe('a bound in a key', () => {
-  it('is never rounded to another second', () => {
-    expect(isoSeconds(0)).toBe('1970-01-01T00:00:00Z');
-    expect(() => isoSeconds(1)).toThrow(RangeError);
-    expect(() => isoSeconds(Date.UTC(10_000, 0, 1))).toThrow(RangeError);
-  });
+it('a bound in a key is never rounded to another second', () => {
+  expect(isoSeconds(0)).toBe('1970-01-01T00:00:00Z');
+  expect(() => isoSeconds(1)).toThrow(RangeError);
+  expect(() => isoSeconds(Date.UTC(10_000, 0, 1))).toThrow(RangeError);
 });
 
 describe('what another program would fill in', () => {

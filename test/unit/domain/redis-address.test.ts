@@ -99,13 +99,11 @@ describe('the address of Redis', () => {
   });
 });
 
-describe('the direct address of the database', () => {
-  it('needs the other one', () => {
-    const direct = 'postgres://db/sluice';
-    expect(() => readConfig({ DATABASE_DIRECT_URL: direct })).toThrow(
-      /DATABASE_DIRECT_URL needs DATABASE_URL too: set both, or neither/,
-    );
-    const both = { DATABASE_DIRECT_URL: direct, DATABASE_URL: 'postgres://pool/sluice' };
-    expect(readConfig(both).DATABASE_DIRECT_URL).toBe(direct);
-  });
+it('the direct address of the database needs the other one', () => {
+  const direct = 'postgres://db/sluice';
+  expect(() => readConfig({ DATABASE_DIRECT_URL: direct })).toThrow(
+    /DATABASE_DIRECT_URL needs DATABASE_URL too: set both, or neither/,
+  );
+  const both = { DATABASE_DIRECT_URL: direct, DATABASE_URL: 'postgres://pool/sluice' };
+  expect(readConfig(both).DATABASE_DIRECT_URL).toBe(direct);
 });

@@ -43,14 +43,12 @@ describe('widenRange', () => {
   });
 });
 
-describe('intervalsIn', () => {
-  test('does not make what is not asked for', () => {
-    const years = range('1970-01-01T00:00Z', '2100-01-01T00:00Z');
-    const [first] = intervalsIn(on(always(utc('every 1 minutes'))), years, 'newest_first');
-    expect(showIntervals(first === undefined ? [] : [first])).toEqual([
-      '2099-12-31T23:59:00Z/2100-01-01T00:00:00Z',
-    ]);
-  });
+test('intervalsIn does not make what is not asked for', () => {
+  const years = range('1970-01-01T00:00Z', '2100-01-01T00:00Z');
+  const [first] = intervalsIn(on(always(utc('every 1 minutes'))), years, 'newest_first');
+  expect(showIntervals(first === undefined ? [] : [first])).toEqual([
+    '2099-12-31T23:59:00Z/2100-01-01T00:00:00Z',
+  ]);
 });
 
 describe('countIntervals', () => {

@@ -120,17 +120,15 @@ describe('a bound that new zone data moved', () => {
   });
 });
 
-describe('previewIntervals', () => {
-  test('shows local bounds and the true length over a change of clock', () => {
-    const schedule = scheduleFrom('2024-03-09T12:00Z', { cadence: daily('America/New_York') });
-    expect(
-      previewIntervals(schedule, at('2024-03-09T12:00Z'), 3).map(
-        ({ localStart, localEnd, hours }) => `${localStart}/${localEnd} ${hours}`,
-      ),
-    ).toEqual([
-      '2024-03-09T00:00:00-05:00/2024-03-10T00:00:00-05:00 24',
-      '2024-03-10T00:00:00-05:00/2024-03-11T00:00:00-04:00 23',
-      '2024-03-11T00:00:00-04:00/2024-03-12T00:00:00-04:00 24',
-    ]);
-  });
+test('previewIntervals shows local bounds and the true length over a change of clock', () => {
+  const schedule = scheduleFrom('2024-03-09T12:00Z', { cadence: daily('America/New_York') });
+  expect(
+    previewIntervals(schedule, at('2024-03-09T12:00Z'), 3).map(
+      ({ localStart, localEnd, hours }) => `${localStart}/${localEnd} ${hours}`,
+    ),
+  ).toEqual([
+    '2024-03-09T00:00:00-05:00/2024-03-10T00:00:00-05:00 24',
+    '2024-03-10T00:00:00-05:00/2024-03-11T00:00:00-04:00 23',
+    '2024-03-11T00:00:00-04:00/2024-03-12T00:00:00-04:00 24',
+  ]);
 });

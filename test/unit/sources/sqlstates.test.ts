@@ -199,23 +199,21 @@ test('a closed database is the fault of a person in any language, and a full one
   expect(closed('ExecCheckPermissions').code).toBe('source.unsupported');
 });
 
-describe('an error of another server', () => {
-  test.each([
-    ['08001', 'connect_pg_server', 'connection refused', 'source.unavailable'],
-    ['08001', 'dblink_get_conn', 'FATAL:  password authentication failed', 'source.unsupported'],
-    ['08006', 'pgfdw_report_error', '', 'source.unavailable'],
-    ['42P01', 'pgfdw_report_error', '', 'source.unsupported'],
-    ['42501', 'dblink_res_error', '', 'source.unsupported'],
-    ['57014', 'pgfdw_report_error', '', 'source.unavailable'],
-    // It may be a condition of the query that the other server evaluates.
-    ['22012', 'pgfdw_report_error', '', 'query.invalid'],
-  ])('%s by %s, %s, is %s', (code, routine, detail, expected) => {
-    const where = 'remote SQL command: SELECT count(*) FROM far';
-    const found = toSourceError(serverError(code, 'it failed', { routine, detail, where }));
-    expect(found.code).toBe(expected);
-    if (code !== '22012') expect(found.detail).toContain(`it failed (SQLSTATE ${code})`);
-    expect(found.detail).not.toContain('FATAL');
-  });
+test.each([
+  ['08001', 'connect_pg_server', 'connection refused', 'source.unavailable'],
+  ['08001', 'dblink_get_conn', 'FATAL:  password authentication failed', 'source.unsupported'],
+  ['08006', 'pgfdw_report_error', '', 'source.unavailable'],
+  ['42P01', 'pgfdw_report_error', '', 'source.unsupported'],
+  ['42501', 'dblink_res_error', '', 'source.unsupported'],
+  ['57014', 'pgfdw_report_error', '', 'source.unavailable'],
+  // It may be a condition of the query that the other server evaluates.
+  ['22012', 'pgfdw_report_error', '', 'query.invalid'],
+])('an error of another server %s by %s, %s, is %s', (code, routine, detail, expected) => {
+  const where = 'remote SQL command: SELECT count(*) FROM far';
+  const found = toSourceError(serverError(code, 'it failed', { routine, detail, where }));
+  expect(found.code).toBe(expected);
+  if (code !== '22012') expect(found.detail).toContain(`it failed (SQLSTATE ${code})`);
+  expect(found.detail).not.toContain('FATAL');
 });
 
 test.each([

@@ -97,23 +97,21 @@ describe('the answers for rows', () => {
   });
 });
 
-describe('rows that are looked up in other intervals', () => {
-  it.each([
-    ['the source has none', null, new Set()],
-    ['a standby ends each read', 'source.recovery_conflict', null],
-    ['their keys cannot be compared', 'query.invalid', null],
-    ['the source is unreachable', 'source.unavailable', 'source.unavailable'],
-  ] as const)('if %s', async (_, code, expected) => {
-    const findElsewhere = async () => {
-      if (code !== null) throw new SluiceError(code);
-      return [];
-    };
-    const lookUp = lookUpFor({ findElsewhere } as Partial<Source> as Source, never, 1_000, () => 0);
-    const request = {} as SourceRequest;
-    const found = lookUp.find(request, [{ name: 'id', type: 'int8' }], [joinKeys(['1'])]);
-    const said = await found.catch((error: unknown) => error instanceof SluiceError && error.code);
-    expect(said).toEqual(expected);
-  });
+it.each([
+  ['the source has none', null, new Set()],
+  ['a standby ends each read', 'source.recovery_conflict', null],
+  ['their keys cannot be compared', 'query.invalid', null],
+  ['the source is unreachable', 'source.unavailable', 'source.unavailable'],
+] as const)('rows that are looked up in other intervals if %s', async (_, code, expected) => {
+  const findElsewhere = async () => {
+    if (code !== null) throw new SluiceError(code);
+    return [];
+  };
+  const lookUp = lookUpFor({ findElsewhere } as Partial<Source> as Source, never, 1_000, () => 0);
+  const request = {} as SourceRequest;
+  const found = lookUp.find(request, [{ name: 'id', type: 'int8' }], [joinKeys(['1'])]);
+  const said = await found.catch((error: unknown) => error instanceof SluiceError && error.code);
+  expect(said).toEqual(expected);
 });
 
 describe('keys that were joined', () => {
