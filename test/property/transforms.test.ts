@@ -21,7 +21,7 @@ const blanks = fc.constantFrom('', '', ' ', '\n\t ');
 const { jsonText } = fc.letrec<{ jsonText: string; object: string }>((tie) => ({
   jsonText: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
-    fc.constantFrom('null', 'true', 'false', '{}', '[]'),
+    fc.constantFrom('null', 'true', 'false', '{}', '[]', '-0'),
     numberText,
     name.map((text) => JSON.stringify(text)),
     fc
