@@ -51,18 +51,6 @@ it.each(['1x.34', '12.3x', '--1.25', '1.2.25', '.25x', '1-2.25', '"1.25"'])(
   },
 );
 
-it.each([
-  ['123.45', undefined],
-  ['-123.45', undefined],
-  ['1234.56', 'too large for DECIMAL(5,2)'],
-  ['-1234.56', 'too large for DECIMAL(5,2)'],
-  ['0001.25', undefined],
-  ['1.255', 'more digits after the point than DECIMAL(5,2) has'],
-])('%s is judged by the limits of its type', (text, reason) => {
-  const { bytes, from, end } = between(text);
-  expect(jsonNumberOf('numeric(5,2)')?.check(bytes, from, end)).toBe(reason);
-});
-
 const columns = columnsOf({ id: 'int4', day: 'date', at: 'timestamptz', local: 'timestamp' });
 const last = 2n ** 63n - 1n;
 const good: TestRow = [1, 0, last, -210_866_803_200_000_000n];
