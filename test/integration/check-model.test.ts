@@ -37,9 +37,7 @@ beforeAll(async () => {
   readerUrl = asRole(database.url, 'check_model_reader');
 });
 
-afterAll(async () => {
-  await database.adminSql`drop role check_model_blind, check_model_reader`;
-});
+afterAll(() => database.adminSql`drop role check_model_blind, check_model_reader`);
 
 const check = (changes: Partial<Model>, url = readerUrl) =>
   checkModel(url, { ...good, ...changes }, ['1']);

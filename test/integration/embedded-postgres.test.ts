@@ -19,9 +19,7 @@ import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
 const settings = { fsync: 'off', shared_buffers: '16MB' };
 
 const dataDir = folderOfTests();
-afterAll(async () => {
-  await start().then((server) => server.stop());
-});
+afterAll(() => start().then((server) => server.stop()));
 
 const start = (): Promise<EmbeddedPostgres> => startEmbeddedPostgres({ dataDir, settings });
 const inData = (name: string): string => path.join(dataDir, 'postgres', 'data', name);

@@ -34,9 +34,7 @@ beforeAll(async () => {
     FROM generate_series(1, 3) AS team, generate_series(0, 89) AS n`);
 });
 
-afterAll(async () => {
-  await client?.end();
-});
+afterAll(() => client?.end());
 
 interface Routine {
   readonly signature: string;

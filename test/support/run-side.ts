@@ -65,6 +65,10 @@ export interface RunSide {
   decide(): Promise<number>;
   /** A worker takes the run. Fails if it may not. */
   claim(runId: string | undefined, options?: Parameters<typeof claim>[2]): Promise<ClaimedRun>;
+  /** The run of an export of its own, which a worker has taken. */
+  claimed(): Promise<ClaimedRun>;
+  /** Its lease ends, and another worker takes the run. */
+  overtake(runId: string): Promise<ClaimedRun>;
   /** The worker has committed an empty manifest. @returns false if its lease is lost */
   complete(run: ClaimedRun): Promise<boolean>;
   /** Claims the run and lets the attempt end in `error`. */
@@ -137,6 +141,11 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     async waitingRun() {
       const { id, runIds } = await exportWithRuns(1);
       return { exportId: id, runId: runIds[0] ?? '' };
+    },
+    claimed: async () => claim(side, (await exportWithRuns(1)).runIds[0] ?? ''),
+    async overtake(runId) {
+      await expireLease(db, runId);
+      return claim(side, runId);
     },
     decide: () => decide(context),
     claim: (runId, options) => claim(side, runId ?? '', options),

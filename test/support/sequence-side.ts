@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { expect } from 'vitest';
 import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import type { Element } from '../../src/foundation/domain/element.ts';
 import type { RecordedElement } from '../../src/rows/changes/plan-element.ts';
@@ -179,6 +180,16 @@ async function readRows(snapshot: SourceSnapshot, signal: AbortSignal): Promise<
     rows.set(String(row.id), JSON.stringify(row));
   }
   return rows;
+}
+
+/** Makes an element, and checks that a reader has the rows of the source. @returns why the element is a base */
+export async function follow(side: SequenceSide, reader: SequenceReader, destination: Destination) {
+  await side.attempt('recorded');
+  await reader.catchUp(destination);
+  expect(reader.applied).toBe(side.last?.number);
+  const truth = side.truth.get(reader.applied) ?? [];
+  expect([...reader.rows].toSorted()).toEqual([...truth].toSorted());
+  return side.last?.base ?? null;
 }
 
 /** A customer's program that applies elements in the order of their numbers, whenever it looks. */

@@ -66,40 +66,52 @@ export function useStatementBench() {
     secrets: null,
   });
   const folder = () => join(root, 'acme/events/_sluice');
+  const make = (exportId: string) => makeStatement(side.context, options.statements, exportId);
+
+  async function exportOfHours(hours: number, destination: StoredDestination = usual()) {
+    const made = await side.createExport({ createdMsAgo: hours * hourMs, destination });
+    await side.decide();
+    return made.id;
+  }
+
+  /** Executes all runs that wait. */
+  async function runAll(exportId: string): Promise<void> {
+    const { context, db } = side;
+    const statements = new RunStatements(db, context.policy.leaseMs);
+    const { connectors } = options;
+    const given = { context, statements, connectors, memoryBytes: 2 ** 30, onError() {} };
+    for (const { id, status } of await side.listRuns(exportId)) {
+      if (status !== 'Starting') continue;
+      const run = await side.claim(id);
+      const attempt = new Attempt(given, run, new AbortController().signal, null);
+      expect(await attempt.execute()).toMatchObject({ end: 'completed' });
+    }
+  }
+
+  /** One sweep of a worker. Nothing waits for its next try, and no process that is frozen keeps others from an export. */
+  async function sweep(): Promise<void> {
+    await side.db.query(`update batch_exports set statement_after = now()`);
+    await side.db.query(`update guarded_work set expires_at = now() - interval '1 hour'`);
+    await stateExports(options);
+  }
 
   return {
-    bench,
-    side,
+    ...{ bench, exportOfHours, folder, make, runAll, side, sweep, usual },
     root: () => root,
     options: () => options,
-    folder,
-    make: (exportId: string) => makeStatement(side.context, options.statements, exportId),
-    usual,
 
-    /** Executes all runs that wait. */
-    async runAll(exportId: string): Promise<void> {
-      const { context, db } = side;
-      const statements = new RunStatements(db, context.policy.leaseMs);
-      for (const { id, status } of await side.listRuns(exportId)) {
-        if (status !== 'Starting') continue;
-        const run = await side.claim(id);
-        const attempt = new Attempt(
-          {
-            ...{ context, statements, connectors: options.connectors, memoryBytes: 2 ** 30 },
-            onError() {},
-          },
-          run,
-          new AbortController().signal,
-          null,
-        );
-        expect(await attempt.execute()).toMatchObject({ end: 'completed' });
-      }
+    /** Makes a statement and sweeps, which puts it. */
+    async put(exportId: string): Promise<void> {
+      await make(exportId);
+      await sweep();
     },
 
-    async exportOfHours(hours: number, destination: StoredDestination = usual()) {
-      const made = await side.createExport({ createdMsAgo: hours * hourMs, destination });
-      await side.decide();
-      return made.id;
+    /** An export of so many hours, all delivered and stated. */
+    async stated(hours: number, destination = usual()): Promise<string> {
+      const id = await exportOfHours(hours, destination);
+      await runAll(id);
+      await make(id);
+      return id;
     },
 
     /** A run of an interval before the first tick. */
@@ -121,13 +133,6 @@ export function useStatementBench() {
       const { receipt, ...rest } = document as { receipt: { key_id: string; signature: string } };
       const key = keys.find((one: { key_id: string }) => one.key_id === receipt.key_id);
       return isSignedBy(key.public_key, canonicalBytes(rest), receipt.signature);
-    },
-
-    /** One sweep of a worker. Nothing waits for its next try, and no process that is frozen keeps others from an export. */
-    async sweep(): Promise<void> {
-      await side.db.query(`update batch_exports set statement_after = now()`);
-      await side.db.query(`update guarded_work set expires_at = now() - interval '1 hour'`);
-      await stateExports(options);
     },
 
     /** The next statement of the schedule is due. */

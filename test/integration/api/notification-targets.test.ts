@@ -18,9 +18,7 @@ beforeAll(async () => {
   targets = `${api.project}/notification_targets`;
 });
 beforeEach(() => receiver.answer(204));
-afterEach(async () => {
-  await api.sql`delete from notification_targets`;
-});
+afterEach(() => api.sql`delete from notification_targets`);
 
 const webhook = (changes: object = {}) => ({ url: receiver.url, ...changes });
 

@@ -16,9 +16,7 @@ import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 
 const api = useApi();
-beforeAll(async () => {
-  await allowBriefReceipts(api.db);
-});
+beforeAll(() => allowBriefReceipts(api.db));
 
 const file = (key: string, rows: number, generation = 2) => ({
   key: `events/${key}`,

@@ -9,12 +9,8 @@ const api = useApi();
 const createExport = async () => (await api.create({ interval: 'week' })).id;
 
 /** Runs of the hours from 2024-03-01 on, oldest first; created an hour apart, a day ago. */
-async function insertRuns(
-  exportId: string,
-  count: number,
-  status = 'Completed',
-): Promise<string[]> {
-  const rows = await api.sql<{ id: string }>`
+const insertRuns = (exportId: string, count: number, status = 'Completed') =>
+  api.sql.values<string>`
     insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, finished_at,
                        records_completed, records_total_count)
      select ${exportId}, ${api.teamId}, ${status}, t, t + interval '1 hour',
@@ -22,7 +18,12 @@ async function insertRuns(
             case when ${status} in ('Starting', 'Running') then null else now() end, 5, 5
        from generate_series(1, ${count}) n, lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as t) at
      returning id`;
-  return rows.map(({ id }) => id);
+
+/** An export with such runs. */
+async function withRuns(count: number, status?: string) {
+  const exportId = await createExport();
+  const ids = await insertRuns(exportId, count, status);
+  return { exportId, ids, id: ids[0] ?? '', path: `${api.exports}/${exportId}/runs` };
 }
 
 async function readAll(path: string, direction: 'next' | 'previous' = 'next'): Promise<WireBody[]> {
@@ -37,9 +38,8 @@ async function readAll(path: string, direction: 'next' | 'previous' = 'next'): P
 
 describe('runs', () => {
   test('a run has the shape of the contract', async () => {
-    const exportId = await createExport();
-    const [id] = await insertRuns(exportId, 1);
-    const { status, body } = await api.get(`${api.exports}/${exportId}/runs/${id}/`);
+    const { exportId, id, path } = await withRuns(1);
+    const { status, body } = await api.get(`${path}/${id}/`);
     expect(status).toBe(200);
     expect(body).toMatchObject({
       id,
@@ -59,18 +59,16 @@ describe('runs', () => {
       element: null,
       backfill_id: null,
     });
-    const listed = await api.get(`${api.exports}/${exportId}/runs`);
+    const listed = await api.get(path);
     expect(Object.keys(listed.body)).toEqual(['next', 'previous', 'results']);
     expect(listed.body.results).toEqual([body]);
   });
 
   test('a failure is superseded once its interval was exported after it', async () => {
-    const exportId = await createExport();
-    const [id] = await insertRuns(exportId, 1);
+    const { exportId, id, path } = await withRuns(1);
     await api.sql`
       update runs set status = 'Failed', finished_at = now() - interval '1 hour' where id = ${id}`;
-    const superseded = async () =>
-      (await api.get(`${api.exports}/${exportId}/runs/${id}`)).body.superseded;
+    const superseded = async () => (await api.get(`${path}/${id}`)).body.superseded;
     expect(await superseded()).toBe(false);
     await api.sql`
       insert into receipts (export_id, data_interval_start, data_interval_end, run_id, era, destination_version,
@@ -86,27 +84,23 @@ describe('runs', () => {
   });
 
   test('a run shows the counters of its steps', async () => {
-    const exportId = await createExport();
-    const [id] = await insertRuns(exportId, 1);
+    const { id, path } = await withRuns(1);
     const counted = { config: 7, in: 5, out: 4, dropped: 1, errored: 0, error: null };
     const stored = [{ ...counted, timeMs: 12 }];
     await api.sql`update runs set steps = ${JSON.stringify(stored)} where id = ${id}`;
-    const { body } = await api.get(`${api.exports}/${exportId}/runs/${id}/`);
+    const { body } = await api.get(`${path}/${id}/`);
     expect(body.steps).toEqual([{ ...counted, time_ms: 12 }]);
   });
 
   test('an export shows its 10 latest runs, newest first', async () => {
-    const exportId = await createExport();
-    const ids = await insertRuns(exportId, 12);
+    const { exportId, ids } = await withRuns(12);
     const { body } = await api.get(`${api.exports}/${exportId}`);
     expect(body.latest_runs.map(({ id }) => id)).toEqual(ids.toReversed().slice(0, 10));
   });
 
   test('pages forth and back give every run once, while others are added', async () => {
-    const exportId = await createExport();
-    const ids = await insertRuns(exportId, 25);
-    const path = `${api.exports}/${exportId}/runs?limit=7`;
-    const first = await api.get(path);
+    const { exportId, ids, path } = await withRuns(25);
+    const first = await api.get(`${path}?limit=7`);
     expect(first.body.previous).toBeNull();
     await api.sql`
       insert into runs (export_id, team_id, data_interval_start, data_interval_end)
@@ -122,11 +116,9 @@ describe('runs', () => {
   });
 
   test('runs of one instant are in one page each, none twice', async () => {
-    const exportId = await createExport();
-    const ids = await insertRuns(exportId, 9);
+    const { exportId, ids, path } = await withRuns(9);
     await api.sql`update runs set created_at = now() where export_id = ${exportId}`;
-    const path = `${api.exports}/${exportId}/runs?limit=2`;
-    const found = (await readAll(path)).map(({ id }) => id);
+    const found = (await readAll(`${path}?limit=2`)).map(({ id }) => id);
     expect(found).toHaveLength(9);
     expect(new Set(found)).toEqual(new Set(ids));
   });
@@ -137,16 +129,13 @@ describe('runs', () => {
     ['data_interval_start', false],
     ['-data_interval_start', true],
   ])('ordering=%s', async (ordering, descending) => {
-    const exportId = await createExport();
-    const ids = await insertRuns(exportId, 5);
-    const all = await readAll(`${api.exports}/${exportId}/runs?limit=2&ordering=${ordering}`);
+    const { ids, path } = await withRuns(5);
+    const all = await readAll(`${path}?limit=2&ordering=${ordering}`);
     expect(all.map(({ id }) => id)).toEqual(descending ? ids.toReversed() : ids);
   });
 
   test('filters by status, creation and interval; links keep them', async () => {
-    const exportId = await createExport();
-    const completed = await insertRuns(exportId, 6);
-    const path = `${api.exports}/${exportId}/runs`;
+    const { ids: completed, path } = await withRuns(6);
     const count = async (query: string) => (await readAll(`${path}?limit=2&${query}`)).length;
     expect(await count('status=Completed')).toBe(6);
     expect(await count('status=Failed&status=Cancelled')).toBe(0);
@@ -161,9 +150,8 @@ describe('runs', () => {
   });
 
   test('a cursor of another ordering is refused', async () => {
-    const exportId = await createExport();
-    await insertRuns(exportId, 3);
-    const { body } = await api.get(`${api.exports}/${exportId}/runs?limit=1`);
+    const { path } = await withRuns(3);
+    const { body } = await api.get(`${path}?limit=1`);
     const other = `${body.next}&ordering=created_at`;
     expect((await api.get(other)).status).toBe(400);
   });
@@ -179,20 +167,15 @@ describe('runs', () => {
   });
 
   test('cancel ends a live run, once', async () => {
-    const exportId = await createExport();
-    const [id] = await insertRuns(exportId, 1, 'Starting');
-    const path = `${api.exports}/${exportId}/runs/${id}`;
-    const cancelled = await api.post(`${path}/cancel/`);
-    expect(cancelled.status).toBe(200);
-    expect(cancelled.body).toEqual({ cancelled: true });
-    expect((await api.get(path)).body.status).toBe('Cancelled');
-    expect((await api.post(`${path}/cancel`)).status).toBe(400);
+    const { id, path } = await withRuns(1, 'Starting');
+    const cancelled = await api.post(`${path}/${id}/cancel/`);
+    expect([cancelled.status, cancelled.body]).toEqual([200, { cancelled: true }]);
+    expect((await api.get(`${path}/${id}`)).body.status).toBe('Cancelled');
+    expect((await api.post(`${path}/${id}/cancel`)).status).toBe(400);
   });
 
   test('retry answers 201 with a new run of the same interval, one at a time', async () => {
-    const exportId = await createExport();
-    const [id] = await insertRuns(exportId, 1, 'Failed');
-    const path = `${api.exports}/${exportId}/runs`;
+    const { id, path } = await withRuns(1, 'Failed');
     const retry = await api.post(`${path}/${id}/retry`);
     expect(retry.status).toBe(201);
     expect(retry.body).toMatchObject({
@@ -212,8 +195,7 @@ describe('logs', () => {
     appendLogEntries(api.db, [{ teamId: api.teamId, exportId, runId, level, message }]);
 
   test('of an export are newest first, those of its runs among them', async () => {
-    const exportId = await createExport();
-    const [runId = ''] = await insertRuns(exportId, 1);
+    const { exportId, id: runId } = await withRuns(1);
     await append(exportId, null, 'INFO', 'first');
     await append(exportId, runId, 'ERROR', 'second');
     const { status, body } = await api.get(`${api.exports}/${exportId}/logs/`);

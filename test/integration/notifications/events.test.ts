@@ -13,9 +13,7 @@ import { createTenant } from '../../support/tenants.ts';
 const denied = new SluiceError('destination.access_denied');
 const away = new SluiceError('destination.unavailable');
 const { side, types, webhook } = useNotified({ secondOpinionMs: 0 });
-beforeEach(async () => {
-  await webhook();
-});
+beforeEach(() => webhook());
 
 /** All attempts of the run meet transient errors. */
 async function exhaust(runId = ''): Promise<void> {

@@ -17,9 +17,7 @@ import { until } from '../../support/until.ts';
 
 const env = { PUBLIC_URL: 'https://sluice.example.com' };
 const { side, receiver, sender, types, webhook } = useNotified({ secondOpinionMs: 0 }, env);
-afterEach(async () => {
-  await side.sql`update batch_exports set deleted_at = now()`;
-});
+afterEach(() => side.sql`update batch_exports set deleted_at = now()`);
 
 const ofInstallation = () => webhook({ organizationId: installationId });
 

@@ -10,12 +10,8 @@ import { storeExport } from '../../support/store-export.ts';
 
 const minuteMs = 60_000;
 const { side, types, webhook } = useNotified();
-beforeEach(async () => {
-  await webhook();
-});
-afterEach(async () => {
-  await side.sql`update batch_exports set deleted_at = now()`;
-});
+beforeEach(() => webhook());
+afterEach(() => side.sql`update batch_exports set deleted_at = now()`);
 
 /** An export that was created `createdMsAgo` before, and has been as long without data. */
 async function createLate(wanted: ExportWanted = {}): Promise<string> {

@@ -5,7 +5,7 @@ import { mkdtempSync, rmdirSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SluiceError, toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import { allTraits, type Destination } from '../../../src/rows/destinations/destination.ts';
@@ -35,7 +35,7 @@ import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { openStore } from '../../support/s3-destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { dividing, useDividedBench } from '../../support/divided-events.ts';
-import { inTest } from '../../support/use-stage.ts';
+import { inTest, useEach } from '../../support/use-stage.ts';
 
 const columns = columnsOf({ n: 'int4', words: 'text', moment: 'timestamptz' });
 const interval = { start: Date.parse('2024-03-01T00:00Z'), end: Date.parse('2024-03-01T01:00Z') };
@@ -53,31 +53,19 @@ function open(
   changes: Partial<FileSetOptions> = {},
 ): FileSet {
   return new FileSet({
-    exportId: 'export',
-    runId: 'run',
-    era: 'era',
-    destination,
+    ...{ exportId: 'export', runId: 'run', era: 'era', destination },
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
     columns,
     keyIndices: [0],
     names: keyNames('p', usualFileName, interval),
-    interval,
-    generation: 1,
-    writesManifest: true,
-    maxFileBytes: null,
-    partitions: null,
-    signal: never,
-    ...changes,
+    ...{ interval, generation: 1, writesManifest: true, maxFileBytes: null, partitions: null },
+    ...{ signal: never, ...changes },
   });
 }
 
 describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) => {
-  let store: OpenedDestination;
-  beforeEach(async () => {
-    store = await openedBy[type]();
-  });
-  afterEach(() => store.close());
+  const store = useEach(openedBy[type]);
 
   const complete = (files: FileSet) => files.complete((file) => file.complete({ replaces: null }));
   const lines = async (key: string) =>
@@ -269,22 +257,19 @@ describe('folders by values', () => {
       async () => {
         const disk = await mkdtemp(join(tmpdir(), 'sluice-full-'));
         mount(disk);
-        const usual = process.env.TMPDIR;
+        vi.stubEnv('TMPDIR', disk);
         onTestFinished(async () => {
-          if (usual === undefined) delete process.env.TMPDIR;
-          else process.env.TMPDIR = usual;
+          vi.unstubAllEnvs();
           spawnSync('umount', [disk]);
           await rm(disk, { recursive: true });
         });
-        process.env.TMPDIR = disk;
         const limited = job({ partitionLimits: small });
         const run = attempt(bench, destination, limited);
         const error = await run.exported.catch((caught: unknown) => toSluiceError(caught));
         expect(error).toMatchObject({ code: 'internal.disk_full' });
         expect(await readableKeys(destination)).toEqual([]);
         expect(await readdir(disk)).toEqual([]);
-        if (usual === undefined) delete process.env.TMPDIR;
-        else process.env.TMPDIR = usual;
+        vi.unstubAllEnvs();
         const { result } = await attempt(bench, destination, { ...limited, attempt: 2 }).exported;
         expect(result.rows).toBe(rows);
       },

@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -13,7 +14,7 @@ import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import { encodingOf, firstJob, openedBy, tableBelow } from '../../support/interval-bench.ts';
 import { bucket, openStore } from '../../support/s3-destination.ts';
 import { startOwnPostgres } from '../../support/postgres-server.ts';
-import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
+import { follow, SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { inTest, useEach, useStage } from '../../support/use-stage.ts';
 
 const server = useStage(startOwnPostgres);
@@ -22,9 +23,7 @@ const opened = useEach(openedBy.File);
 beforeAll(async () => {
   await createChangingTable(server.adminUrl);
 }, 120_000);
-beforeEach(async () => {
-  await sql('truncate things, gone', insert(1, 'one'), insert(2, 'two'));
-});
+beforeEach(() => sql('truncate things, gone', insert(1, 'one'), insert(2, 'two')));
 
 const sql = (...statements: readonly string[]) => runSql(server.adminUrl, ...statements);
 
@@ -35,28 +34,27 @@ function sideOf(
   model: Model = changingModel,
   changes: object = {},
   connectionString = server.adminUrl,
+  destination: Destination = opened.destination,
 ) {
   const source = createPostgresSource({ connectionString, plan: planModels([model]) });
-  return new SequenceSide(source, opened.destination, changes);
+  return new SequenceSide(source, destination, changes);
 }
 
-/** Makes an element, and checks that a reader has the rows of the source. */
-async function next(side: SequenceSide, reader: SequenceReader): Promise<void> {
-  await side.attempt('recorded');
-  await reader.catchUp(opened.destination);
-  expect(reader.applied).toBe(side.last?.number);
-  expect([...reader.rows].toSorted()).toEqual(
-    [...(side.truth.get(reader.applied) ?? [])].toSorted(),
-  );
+const next = (side: SequenceSide, reader: SequenceReader) =>
+  follow(side, reader, opened.destination);
+/** The same after statements. */
+async function nextAfter(
+  side: SequenceSide,
+  reader: SequenceReader,
+  statements: readonly string[],
+) {
+  await sql(...statements);
+  return next(side, reader);
 }
 
 it('continues after what changes no row, and begins anew after what changes rows and not their versions', async () => {
   const [side, reader] = [sideOf(), new SequenceReader()];
-  const baseAfter = async (...statements: readonly string[]) => {
-    await sql(...statements);
-    await next(side, reader);
-    return side.last?.base;
-  };
+  const baseAfter = (...statements: readonly string[]) => nextAfter(side, reader, statements);
   expect(await baseAfter()).toBe('first');
   expect(await baseAfter('analyze things', insert(3, 'three'))).toBe(null);
   const off = 'alter table things disable trigger zz_sluice_stamp';
@@ -137,17 +135,14 @@ it.each([
 
 /** A table with the columns of the model, and its export. */
 async function ownTable(name: string, columns: string, about: Partial<Model> = {}) {
+  const gone = { schema: 'public', name: `gone_${name}` };
   const model: Model = {
     ...changingModel,
     relation: { schema: 'public', name },
     onSchemaChange: 'follow',
     changes: {
       ...{ versionColumn: 'version', setBy: 'database' },
-      deletes: {
-        kind: 'tombstones',
-        relation: { schema: 'public', name: `gone_${name}` },
-        days: null,
-      },
+      deletes: { kind: 'tombstones', relation: gone, days: null },
     },
     ...about,
   };
@@ -181,11 +176,7 @@ it('a policy, and an enum whose value gets another name, make a base', async () 
   const columns = `id bigint primary key, ${anyColumns.replace('note text', 'note mood')}`;
   const about = { rowSecurity: 'filtered' as const };
   const [side, reader] = [await ownTable('ruled', columns, about), new SequenceReader()];
-  const baseAfter = async (...statements: readonly string[]) => {
-    await sql(...statements);
-    await next(side, reader);
-    return side.last?.base;
-  };
+  const baseAfter = (...statements: readonly string[]) => nextAfter(side, reader, statements);
   const row = (id: number) => `(${id}, ${tenant}, 0, 'good', 1)`;
   expect(await baseAfter(`insert into ruled values ${row(1)}, ${row(2)}`)).toBe('first');
   expect(await baseAfter(`alter type mood add value 'fair'`)).toBe(null);
@@ -259,21 +250,14 @@ it('appends each element to an Iceberg table, whose newest rows by key are those
   const encoding = encodingOf({
     ...{ file_format: 'Parquet', compression: 'snappy', table_format: 'iceberg' },
   });
-  const source = createPostgresSource({
-    connectionString: server.adminUrl,
-    plan: planModels([changingModel]),
-  });
   const table = tableBelow(bucket, exportId);
-  const side = new SequenceSide(source, store.destination, { encoding, table });
+  const side = sideOf(changingModel, { encoding, table }, server.adminUrl, store.destination);
   const present = async () => {
     const read = await readByIcebird(store.destination, 'p');
     const rows = read.toSorted((a, b) => Number(a._sluice_element) - Number(b._sluice_element));
     const base = Number(rows.findLast((row) => row._sluice_op === 'r')?._sluice_element);
-    const newest = new Map(
-      rows
-        .filter((row) => Number(row._sluice_element) >= base)
-        .map((row) => [String(row.id), row] as const),
-    );
+    const since = rows.filter((row) => Number(row._sluice_element) >= base);
+    const newest = new Map(since.map((row) => [String(row.id), row] as const));
     const notes = [...newest].filter(([, row]) => row._sluice_op !== 'd');
     return notes.map(([id, { note }]) => `${id} ${note}`).toSorted();
   };

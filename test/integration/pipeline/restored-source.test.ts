@@ -3,7 +3,6 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import type { Element } from '../../../src/foundation/domain/element.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import {
@@ -15,7 +14,7 @@ import {
 } from '../../support/changing-table.ts';
 import { openedBy } from '../../support/interval-bench.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
-import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
+import { follow, SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { chooseClients } from '../../support/stock-postgres.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 import { inTest } from '../../support/use-stage.ts';
@@ -31,9 +30,7 @@ beforeAll(async () => {
   [server, other] = await Promise.all([startOwnPostgres(), startOwnPostgres()]);
   await createChangingTable(server.adminUrl);
 }, 120_000);
-afterAll(async () => {
-  await Promise.all([server?.stop(), other?.stop()]);
-});
+afterAll(() => Promise.all([server?.stop(), other?.stop()]));
 beforeEach(() => runSql(server.adminUrl, 'truncate things, gone', insert(1), insert(2)));
 
 const insert = (id: number) =>
@@ -46,14 +43,7 @@ async function openMoving(model: Model) {
     createPostgresSource({ connectionString, plan: planModels([model]) });
   const side = new SequenceSide(sourceAt(server.adminUrl), opened.destination);
   const reader = new SequenceReader();
-  const next = async (): Promise<Element['base']> => {
-    await side.attempt('recorded');
-    await reader.catchUp(opened.destination);
-    expect([...reader.rows].toSorted()).toEqual(
-      [...(side.truth.get(reader.applied) ?? [])].toSorted(),
-    );
-    return side.last?.base ?? null;
-  };
+  const next = () => follow(side, reader, opened.destination);
   return { side, reader, next, readFrom: (url: string) => side.readFrom(sourceAt(url)) };
 }
 

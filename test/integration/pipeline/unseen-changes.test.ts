@@ -5,7 +5,7 @@ import { checkModel, createPostgresSource, planModels } from '../../../src/rows/
 import { changingModel, tenant, runSql } from '../../support/changing-table.ts';
 import { openedBy } from '../../support/interval-bench.ts';
 import { startOwnPostgres } from '../../support/postgres-server.ts';
-import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
+import { follow, SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { until } from '../../support/until.ts';
 import { useEach, useStage } from '../../support/use-stage.ts';
 
@@ -42,12 +42,7 @@ async function open(
   const reader = new SequenceReader();
   const next = async (...statements: readonly string[]) => {
     await sql(...statements);
-    await side.attempt('recorded');
-    await reader.catchUp(opened.destination);
-    expect([...reader.rows].toSorted()).toEqual(
-      [...(side.truth.get(reader.applied) ?? [])].toSorted(),
-    );
-    return side.last?.base;
+    return follow(side, reader, opened.destination);
   };
   const refusal = (code: string, text = '') =>
     expect(side.attempt('recorded')).rejects.toMatchObject({

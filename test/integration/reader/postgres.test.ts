@@ -11,9 +11,7 @@ test.each(casesOf(cases.slice(0, 1), cases.slice(1)))(
   async (_, mode) => {
     const folder = folderOfTest();
     const database = await createEmptyDatabase();
-    onTestFinished(async () => {
-      await database.drop();
-    });
+    onTestFinished(() => database.drop());
     const rows = async () => {
       const { rows: all } = await database.sql<{ id: number; person: string }>`
         SELECT id::int, person FROM present_events ORDER BY id`;

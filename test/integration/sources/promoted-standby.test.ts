@@ -1,3 +1,4 @@
+import { timeOf } from '../../support/source-sessions.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
@@ -64,11 +65,8 @@ beforeAll(async () => {
   const { digest, count } = opened.keySet() ?? { digest: null, count: -1 };
   const earlier = { snapshot: opened.snapshot, digest, count };
   await opened.close();
-  const { rows } = await writer.query<{ ms: number }>(
-    'select ceil(extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
-  );
+  const end = await timeOf(writer);
   await writer.end();
-  const end = rows[0]?.ms ?? 0;
   const interval = { start: end - 3_600_000, end };
   before = { earlier, interval, settlement: await source.settle(interval, never) };
 

@@ -1,5 +1,6 @@
 /** What one interval costs the source's server: statements, counted by pg_stat_statements. */
 
+import { timeOf } from '../../support/source-sessions.ts';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
@@ -13,7 +14,7 @@ import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { joinSources } from '../../../src/main/models.ts';
 import { watchSources } from '../../../src/main/watch-sources.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { openRunSide, type RunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
 import { asRole } from '../../support/template-database.ts';
@@ -116,19 +117,11 @@ describe('a quiet server', () => {
     // From here on, no transaction with a later id completes.
     await writer.query(`BEGIN; INSERT INTO events VALUES (1); PREPARE TRANSACTION 'earlier'`);
     await reader.query('BEGIN; SELECT FROM events');
-    const { rows } = await writer.query<{ end: number }>(
-      'SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 + 1 AS end',
-    );
-    const end = rows[0]?.end ?? 0;
+    const end = (await timeOf(writer)) + 1;
     let looks = 0;
     const source = createPostgresSource({
-      connectionString: server.url,
-      applicationName: 'quiet settling',
-      settlePollMs: 20,
-      settleTimeoutMs: 5_000,
-      onSettleLook: () => {
-        looks += 1;
-      },
+      ...{ connectionString: server.url, applicationName: 'quiet settling' },
+      ...{ settlePollMs: 20, settleTimeoutMs: 5_000, onSettleLook: () => (looks += 1) },
     });
     const settling = source.settle({ start: end, end }, never);
     await until(() => looks > 3, { message: 'it waits for the reader' });
@@ -139,14 +132,8 @@ describe('a quiet server', () => {
 });
 
 describe('a source that is looked at', () => {
-  let source: TestDatabase;
+  const source = useStage(createEmptyDatabase);
   const side = useStage(openRunSide);
-  beforeAll(async () => {
-    source = await createEmptyDatabase();
-  });
-  afterAll(async () => {
-    await source.drop();
-  });
 
   /** Sessions that were ever opened at the source. */
   async function countSessions(): Promise<number> {

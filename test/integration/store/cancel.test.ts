@@ -29,35 +29,31 @@ describe('cancelling a run', () => {
   });
 
   it('that a worker holds takes the lease away: it can neither renew it nor commit', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    const run = await side.claim(runId);
-    await side.cancel({ exportId, runId });
+    const run = await side.claimed();
+    await side.cancel(run);
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await side.complete(run)).toBe(false);
-    expect(await side.firstRun(exportId)).toMatchObject(cancelled);
+    expect(await side.firstRun(run.exportId)).toMatchObject(cancelled);
   });
 
   it('comes too late once it commits: it completes, even if its worker is lost meanwhile', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    const run = await side.claim(runId);
+    const run = await side.claimed();
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(true);
-    await expect(side.cancel({ exportId, runId })).rejects.toThrow('can no longer be cancelled');
-    expect(await side.firstRun(exportId)).toMatchObject({ status: 'Running' });
-    await side.expireLease(runId);
-    await side.completeRuns(runId);
+    await expect(side.cancel(run)).rejects.toThrow('can no longer be cancelled');
+    expect(await side.firstRun(run.exportId)).toMatchObject({ status: 'Running' });
+    await side.expireLease(run.runId);
+    await side.completeRuns(run.runId);
   });
 
   it('says that its manifest may be current if an attempt died in its commit', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    const run = await side.claim(runId);
+    const run = await side.claimed();
     await beginCommit(side.db, run, leaseMs, {}, emptyCommit);
-    await side.expireLease(runId);
-    await side.claim(runId);
-    await side.cancel({ exportId, runId });
+    await side.overtake(run.runId);
+    await side.cancel(run);
     expect(
       await side.sql.value`
-        select message from log_entries where run_id = ${runId} and level = 'WARNING'`,
+        select message from log_entries where run_id = ${run.runId} and level = 'WARNING'`,
     ).toMatch(/its manifest may be current/);
   });
 
@@ -72,7 +68,7 @@ describe('cancelling a run', () => {
       },
     ],
   ])('%s ends it, and leaves nothing in the outbox', async (_, leave) => {
-    const run = await side.claim((await side.waitingRun()).runId);
+    const run = await side.claimed();
     await leave(run);
     await side.cancel(run);
     await sweepExpiredLeases(side.db);
@@ -81,18 +77,17 @@ describe('cancelling a run', () => {
 
   it('races with its claim, its end and the sweep without a deadlock or a row left behind', async () => {
     for (let round = 0; round < 10; round += 1) {
-      const { exportId, runId } = await side.waitingRun();
-      const run = await side.claim(runId);
-      if (round % 2 === 0) await side.expireLease(runId);
+      const run = await side.claimed();
+      if (round % 2 === 0) await side.expireLease(run.runId);
       await Promise.all([
         side.cancel(run).catch(unlessRefused),
         sweepExpiredLeases(side.db),
         side.complete(run),
-        claimRun(side.db, runId, 'other', leaseMs),
+        claimRun(side.db, run.runId, 'other', leaseMs),
       ]);
       // Whichever won, a late job sees the current state and clears what is stale.
-      await claimRun(side.db, runId, 'last', leaseMs);
-      const after = await side.firstRun(exportId);
+      await claimRun(side.db, run.runId, 'last', leaseMs);
+      const after = await side.firstRun(run.exportId);
       expect(after.waits).toBe(false);
     }
   });

@@ -22,9 +22,7 @@ const rejected = new SluiceError('destination.invalid_credentials');
 const tooLarge = new SluiceError('source.row_too_large');
 const works = placeOf(null);
 
-beforeEach(async () => {
-  await side.sql`update batch_exports set deleted_at = now()`;
-});
+beforeEach(() => side.sql`update batch_exports set deleted_at = now()`);
 
 const { attempt, work, comeDue } = attemptsOf(side);
 
@@ -38,6 +36,13 @@ async function exportsOf(number: number, hours = 3): Promise<string[]> {
   }
   await side.decide();
   return ids;
+}
+
+/** An export whose intervals all failed since its place was away. */
+async function brokenExport(hours = 3): Promise<string> {
+  const [id = ''] = await exportsOf(1, hours);
+  await work([id], placeOf(unavailable));
+  return id;
 }
 
 const holesOf = (exportIds: readonly string[]) =>
@@ -57,8 +62,7 @@ async function sweep(ids: readonly string[], place: Parameters<typeof work>[1], 
 }
 
 it('heals oldest first, in the lane of its export behind live runs, at most as many as a backfill', async () => {
-  const [id = ''] = await exportsOf(1, 5);
-  await work([id], placeOf(unavailable));
+  const id = await brokenExport(5);
   expect(await heal(side.context), 'a minute has not passed').toBe(0);
   await comeDue();
   // Two sweeps at once make no run more than one.
@@ -96,10 +100,10 @@ it('waits longer and longer while nothing of the export works, and a success end
   await sweep([id], works, 1);
   expect(await waits()).toBe(null);
   // The rest need not wait for its time.
-  await heal(side.context);
-  await work([id], works);
-  await heal(side.context);
-  await work([id], works);
+  for (const _ of Array(2)) {
+    await heal(side.context);
+    await work([id], works);
+  }
   expect(await holesOf([id])).toEqual([]);
 });
 
@@ -119,8 +123,7 @@ describe.each([1, 2])('with %i at a time', (backfillConcurrency) => {
     ['a reason of its own', tooLarge],
     ['what looks like an outage', new SluiceError('destination.stalled')],
   ])('an interval that cannot work for %s waits alone', async (_why, error) => {
-    const [id = ''] = await exportsOf(1, 6);
-    await work([id], placeOf(unavailable));
+    const id = await brokenExport(6);
     const [oldest] = await startsOf(id);
     const poison = placeOf(error);
     const context = side.withPolicy({ backfillConcurrency });
@@ -135,8 +138,7 @@ describe.each([1, 2])('with %i at a time', (backfillConcurrency) => {
 });
 
 it('an interval that cannot get a run keeps no other back', async () => {
-  const [id = ''] = await exportsOf(1, 3);
-  await work([id], placeOf(unavailable));
+  const id = await brokenExport(3);
   // Its bounds are those of another cadence, and a newer run covers a part of it.
   await side.sql`
     update runs set data_interval_start = data_interval_start + interval '10 minutes', status = 'Starting',
@@ -183,8 +185,7 @@ describe('what a person must decide', () => {
   });
 
   it.each([...decidedByPeople])('does not heal after %s, whatever it was before', async (code) => {
-    const [id = ''] = await exportsOf(1, 1);
-    await work([id], placeOf(unavailable));
+    const id = await brokenExport(1);
     await sweep([id], placeOf(new SluiceError(code)), 1);
     const runs = (await stateOf(id)).length;
     await sweep([id], works, 3);
@@ -193,8 +194,7 @@ describe('what a person must decide', () => {
   });
 
   it('stops the export at once if another database writes to its bucket: no other interval is tried', async () => {
-    const [id = ''] = await exportsOf(1, 4);
-    await work([id], placeOf(unavailable));
+    const id = await brokenExport(4);
     const context = side.withPolicy({ backfillConcurrency: 1 });
     await comeDue();
     await heal(context);
@@ -212,8 +212,7 @@ describe('what a person must decide', () => {
   it.each(['by healing', 'by a backfill'])(
     'so does one that Sluice had paused before for another reason, if it is met %s',
     async (how) => {
-      const [id = ''] = await exportsOf(1, 4);
-      await work([id], placeOf(unavailable));
+      const id = await brokenExport(4);
       const reason = 'destination.invalid_credentials: refused';
       await side.sql`
         update batch_exports set paused = true, paused_reason = ${reason},
@@ -241,8 +240,7 @@ describe('what a person must decide', () => {
   );
 
   it('includes what ended its processes: it gets no new run without its deaths', async () => {
-    const [id = ''] = await exportsOf(1, 2);
-    await work([id], placeOf(unavailable));
+    const id = await brokenExport(2);
     await comeDue();
     await heal(side.context);
     const healing = (await side.listRuns(id)).filter(({ waits }) => waits);
@@ -255,8 +253,7 @@ describe('what a person must decide', () => {
   });
 
   it('counts the deaths of all runs that Sluice makes of an interval, whatever they end with', async () => {
-    const [id = ''] = await exportsOf(1, 1);
-    await work([id], placeOf(unavailable));
+    const id = await brokenExport(1);
     const killed = 'SIGKILL: it may have been killed from outside';
     const deaths: unknown[] = [];
     for (let swept = 0; swept < 4; swept += 1) {
@@ -324,8 +321,7 @@ it('ends a pause that only Sluice made, and exports what the pause missed', asyn
 });
 
 it('goes on although the clock of the database was set back by a day', async () => {
-  const [id = ''] = await exportsOf(1, 2);
-  await work([id], placeOf(unavailable));
+  const id = await brokenExport(2);
   await side.sql`with later as (update holes set next_try_at = now() + interval '1 day' where export_id = ${id})
      update batch_exports set heal_after = now() + interval '1 day' where id = ${id}`;
   expect(await heal(side.context)).toBe(1);
@@ -345,8 +341,7 @@ it('is not held up by an export that another transaction has locked', async () =
 });
 
 it('ends after heal_for_hours, and says so in the log', async () => {
-  const [id = ''] = await exportsOf(1, 1);
-  await work([id], placeOf(unavailable));
+  const id = await brokenExport(1);
   await side.sql`
     update holes set heals_since = now() - interval '169 hours', next_try_at = now() where export_id = ${id}`;
   expect(await heal(side.context)).toBe(0);

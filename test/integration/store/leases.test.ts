@@ -41,11 +41,10 @@ describe('a claim', () => {
   });
 
   it('is refused while a lease is held, after the run ended, and for a run that is not there', async () => {
-    const { runId } = await side.waitingRun();
-    const run = await side.claim(runId);
-    expect(await tryClaim(runId)).toBeNull();
+    const run = await side.claimed();
+    expect(await tryClaim(run.runId)).toBeNull();
     await side.complete(run);
-    expect(await tryClaim(runId)).toBeNull();
+    expect(await tryClaim(run.runId)).toBeNull();
     expect(await tryClaim(randomUUID())).toBeNull();
   });
 
@@ -66,24 +65,22 @@ describe('a claim', () => {
   });
 
   it.each(['Cancelled', 'held'])('clears the outbox of a run that is %s', async (how) => {
-    const { exportId, runId } = await side.waitingRun();
-    const run = await side.claim(runId);
+    const run = await side.claimed();
     if (how === 'Cancelled') {
-      await side.sql`update runs set status = 'Cancelled', finished_at = now() where id = ${runId}`;
+      await side.sql`update runs set status = 'Cancelled', finished_at = now() where id = ${run.runId}`;
     }
     // As a sweep leaves it that looked before the cancellation, or before the worker woke up.
     await side.sql`insert into outbox (run_id, team_id, export_id, data_interval_start, dispatched_at)
-       select id, team_id, export_id, data_interval_start, now() from runs where id = ${runId}`;
-    expect(await tryClaim(runId)).toBeNull();
-    expect(await state(exportId)).toMatchObject({ waits: false, fence: run.fence });
+       select id, team_id, export_id, data_interval_start, now() from runs where id = ${run.runId}`;
+    expect(await tryClaim(run.runId)).toBeNull();
+    expect(await state(run.exportId)).toMatchObject({ waits: false, fence: run.fence });
   });
 });
 
 it('the fence refuses every late write of a worker that lost its run', async () => {
   const { exportId, runId } = await side.waitingRun();
   const late = await side.claim(runId);
-  await side.expireLease(runId);
-  const holder = await side.claim(runId);
+  const holder = await side.overtake(runId);
   expect(holder.fence).toBeGreaterThan(late.fence);
 
   const progress = { totalRows: 9, rows: 9, bytes: 9, files: 9 };
@@ -162,8 +159,7 @@ describe('a process that a run had for itself and that ended', () => {
 
 describe('a lease that ran out', () => {
   it('is swept into the outbox once, and its next claim counts a crash', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    await side.claim(runId);
+    const { exportId, runId } = await side.claimed();
     expect(await sweepExpiredLeases(side.db)).toBe(0);
     await side.expireLease(runId);
     const sweeps = await Promise.all([1, 2, 3].map(() => sweepExpiredLeases(side.db)));
@@ -173,23 +169,19 @@ describe('a lease that ran out', () => {
   });
 
   it('is renewed by a worker that was only slow, if no other worker took it meanwhile', async () => {
-    const { runId } = await side.waitingRun();
-    const run = await side.claim(runId);
-    await side.expireLease(runId);
-    expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set([runId]));
-    expect(await tryClaim(runId)).toBeNull();
+    const run = await side.claimed();
+    await side.expireLease(run.runId);
+    expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set([run.runId]));
+    expect(await tryClaim(run.runId)).toBeNull();
     expect(await side.complete(run)).toBe(true);
   });
 
   it('counts a crash whatever the attempt was doing, also if a small run or a commit was in progress', async () => {
-    const { runId } = await side.waitingRun();
-    await side.claim(runId);
-    await side.expireLease(runId);
-    const committing = await side.claim(runId);
+    const { runId } = await side.claimed();
+    const committing = await side.overtake(runId);
     expect(committing).toMatchObject({ attempt: 2, crashes: 1 });
     expect(await beginCommit(side.db, committing, leaseMs, {}, emptyCommit)).toBe(true);
-    await side.expireLease(runId);
-    expect(await side.claim(runId)).toMatchObject({ attempt: 3, crashes: 2 });
+    expect(await side.overtake(runId)).toMatchObject({ attempt: 3, crashes: 2 });
   });
 
   it('counts no crash if the lease was taken away: the era or the destination changed', async () => {
@@ -205,17 +197,14 @@ describe('a lease that ran out', () => {
   it('counts again from zero only if the run has sent more than ever before', async () => {
     const { runId } = await side.waitingRun();
     await recordSent(side.db, await side.claim(runId), 8);
-    await side.expireLease(runId);
-    const again = await side.claim(runId);
+    const again = await side.overtake(runId);
     expect(again).toMatchObject({ crashes: 1 });
     // An attempt that begins anew sends what was sent before.
     await recordSent(side.db, again, 8);
-    await side.expireLease(runId);
-    const further = await side.claim(runId);
+    const further = await side.overtake(runId);
     expect(further).toMatchObject({ crashes: 2 });
     await recordSent(side.db, further, 9);
-    await side.expireLease(runId);
-    expect(await side.claim(runId)).toMatchObject({ crashes: 1 });
+    expect(await side.overtake(runId)).toMatchObject({ crashes: 1 });
   });
 });
 
@@ -228,15 +217,14 @@ describe('handing back', () => {
   });
 
   it('ends the lease: a heartbeat or a commit in progress does not take it back, nor does a repeat count', async () => {
-    const { exportId, runId } = await side.waitingRun();
-    const run = await side.claim(runId);
+    const run = await side.claimed();
     await recordFault(side.context, run, passing, 0);
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     await recordFault(side.context, run, passing, 0);
     await releaseRun(side.context, run);
-    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
-    expect(await tryClaim(runId)).toMatchObject({ attempt: 2, crashes: 0, faults: 1 });
+    expect(await state(run.exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
+    expect(await tryClaim(run.runId)).toMatchObject({ attempt: 2, crashes: 0, faults: 1 });
   });
 
   it('after a transient error counts it, keeps its text and backs off longer each time', async () => {

@@ -23,18 +23,8 @@ import { insertEvents } from '../../support/source-tables.ts';
 import { sha256, useStatementBench } from '../../support/statement-bench.ts';
 
 const receipts = useStatementBench();
-const {
-  backfill,
-  exportOfHours,
-  folder,
-  isSigned,
-  make,
-  readStatement,
-  root,
-  runAll,
-  side,
-  sweep,
-} = receipts;
+const { backfill, exportOfHours, folder, isSigned, make, put } = receipts;
+const { readStatement, root, runAll, side, stated, sweep } = receipts;
 
 describe('statements of an export', () => {
   it.each(checkers)('pass the checker of %s', async (...checker) => {
@@ -51,8 +41,7 @@ describe('statements of an export', () => {
     await runAll(id);
     const { keys } = JSON.parse(String(await readPublicKeys(side.db)));
     await rotateSigning(side.context, false);
-    await make(id);
-    await sweep();
+    await put(id);
     expect((await readStatement(1)).statement.balance.closing?.rows).toBeGreaterThan(0);
     const { number, sha256: digest } = await findHead(side.db, id);
     const copy = join(root(), 'copy');
@@ -75,8 +64,7 @@ describe('statements of an export', () => {
     await mkdir(folder(), { recursive: true });
     await writeFile(join(folder(), 'keys.json'), canonicalBytes({ keys: [entry] }));
     expect(await make(id)).toMatchObject({ number: 1 });
-    await make(id);
-    await sweep();
+    await put(id);
     const [first, second] = [await readStatement(1), await readStatement(2)];
     expect(second.statement).toMatchObject({
       begins: null,
@@ -114,8 +102,7 @@ describe('statements of an export', () => {
     await make(id);
     await side.sql`
       update receipts set settled = false, pending_transactions = '{7}' where run_id = ${run?.id}`;
-    await make(id);
-    await sweep();
+    await put(id);
     const kinds = async (number: number) =>
       (await readStatement(number)).statement.bookings.map(({ kind, before, after }) => [
         kind,
@@ -147,8 +134,7 @@ describe('statements of an export', () => {
     await replace('erase', 7);
     await replace('whole', 5, true);
     await replace('whole', 6);
-    await make(id);
-    await sweep();
+    await put(id);
     const { bookings, balance } = (await readStatement(1)).statement;
     const own = bookings.filter(({ start }) => start === bookings[0]?.start);
     expect(own.map(({ kind, after }) => [kind, after.rows])).toEqual([
@@ -165,8 +151,7 @@ describe('statements of an export', () => {
       removed: { rows: 2 },
       closing: { rows: 6 },
     });
-    await make(id);
-    await sweep();
+    await put(id);
     expect((await readStatement(2)).statement.bookings).toEqual([]);
   });
 
@@ -203,13 +188,10 @@ describe('statements of an export', () => {
   });
 
   it('name intervals before the first period if a backfill delivers them', async () => {
-    const id = await exportOfHours(1);
-    await runAll(id);
-    await make(id);
+    const id = await stated(1);
     await backfill(id, Date.parse('2025-01-01T00:00:00Z'));
     await runAll(id);
-    await make(id);
-    await sweep();
+    await put(id);
     const { bookings, period } = (await readStatement(2)).statement;
     expect(bookings).toMatchObject([{ kind: 'empty', before: null }]);
     expect(bookings[0]?.start).toBe('2025-01-01T00:00:00.000000Z');
@@ -221,8 +203,7 @@ describe('statements of an export', () => {
     // A file is where the folder would be.
     await writeFile(join(root(), 'acme'), '');
     await make(id);
-    await make(id);
-    await sweep();
+    await put(id);
     expect(await findHead(side.db, id)).toMatchObject({ number: 2, putNumber: 0 });
     expect((await findHead(side.db, id)).putFault).not.toBeNull();
     await rm(join(root(), 'acme'));
@@ -240,8 +221,7 @@ describe('statements of an export', () => {
     await runAll(id);
     await side.sql`
       update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = ${id}`;
-    await make(id);
-    await sweep();
+    await put(id);
     const { statement } = await readStatement(1, join(root(), 'acme/new/_sluice'));
     const delivered = statement.bookings.filter(({ kind }) => kind === 'delivered');
     expect(delivered).toEqual([
@@ -252,9 +232,7 @@ describe('statements of an export', () => {
   });
 
   it.each(['same', 'later'])('begin a chain after a restore: the %s key signed', async (key) => {
-    const id = await exportOfHours(2);
-    await runAll(id);
-    await make(id);
+    const id = await stated(2);
     const keep = ['statements', 'stated_intervals', 'signing_keys'];
     for (const table of keep) {
       await side.db.query(`drop table if exists kept_${table}`);
@@ -265,8 +243,7 @@ describe('statements of an export', () => {
         from batch_exports where id = ${id}`;
     if (key === 'later') await rotateSigning(side.context, false);
     await make(id);
-    await make(id);
-    await sweep();
+    await put(id);
     const before = await readStatement(3);
     for (const table of keep) {
       await side.db.query(`delete from ${table}`);
@@ -278,8 +255,7 @@ describe('statements of an export', () => {
       [id, ...Object.values(kept ?? {})],
     );
     // It makes a statement of its own at the number of another.
-    await make(id);
-    await sweep();
+    await put(id);
     if (key === 'later') {
       // The private part of the later key is lost, and that of the earlier one must sign nothing more.
       await expect(make(id)).rejects.toMatchObject({ code: 'secrets.signing_key_lost' });
@@ -296,8 +272,7 @@ describe('statements of an export', () => {
     expect((await readStatement(3)).bytes).toEqual(before.bytes);
     const first = (await readStatement(1)).statement;
     expect(statement.bookings).toEqual(first.bookings);
-    await make(id);
-    await sweep();
+    await put(id);
     expect((await readStatement(5)).statement.previous).toMatchObject({ number: 4 });
     for (const checker of checkers) {
       expect(await runChecker(checker, join(root(), 'acme/events'))).toMatch(/^0: Right/);
@@ -306,10 +281,8 @@ describe('statements of an export', () => {
 
   it('do not go among those of another export', async () => {
     const [one, other] = [await exportOfHours(1), await exportOfHours(1)];
-    await make(one);
-    await sweep();
-    await make(other);
-    await sweep();
+    await put(one);
+    await put(other);
     expect((await findHead(side.db, other)).putFault).toContain(one);
     expect(await findHead(side.db, one)).toMatchObject({ putNumber: 1, putFault: null });
   });
@@ -318,8 +291,7 @@ describe('statements of an export', () => {
     const id = await exportOfHours(1);
     await make(id);
     const next = await rotateSigning(side.context, false);
-    await make(id);
-    await sweep();
+    await put(id);
     const { statement } = await readStatement(2);
     expect(statement).toMatchObject({ receipt: { key_id: next.key_id } });
     expect(await isSigned(statement as never)).toBe(true);
@@ -329,8 +301,7 @@ describe('statements of an export', () => {
     await expect(rotateSigning(side.context, false)).rejects.toThrow('--lost');
     const last = await rotateSigning(side.context, true);
     expect(last.signed_by).toBe(last.key_id);
-    await make(id);
-    await sweep();
+    await put(id);
     expect((await readStatement(3)).statement).toMatchObject({ receipt: { key_id: last.key_id } });
   });
 });

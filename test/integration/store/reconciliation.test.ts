@@ -10,7 +10,8 @@ import { useStatementBench } from '../../support/statement-bench.ts';
 import { until } from '../../support/until.ts';
 
 const bench = useStatementBench();
-const { due, exportOfHours, folder, make, readStatement, root, runAll, side, sweep } = bench;
+const { due, exportOfHours, folder, make, put, readStatement, root } = bench;
+const { runAll, side, stated, sweep } = bench;
 
 const place = (...parts: readonly string[]) => join(root(), 'acme/events', ...parts);
 
@@ -27,9 +28,7 @@ const nothing = { missing: [], changed: [], stray: [], more: 0 };
 
 describe('a statement of the schedule', () => {
   it('says what the list of its place found, and the checkers say so too', async () => {
-    const id = await exportOfHours(3);
-    await runAll(id);
-    await make(id);
+    const id = await stated(3);
     expect(await reconciled(id)).toEqual({
       ...{ state: 'listed', at: expect.stringMatching(/^\d{4}-.*Z$/), reason: null },
       ...nothing,
@@ -54,8 +53,7 @@ describe('a statement of the schedule', () => {
     const id = await exportOfHours(1, bench.usual({ partition_by: ['event'] }));
     await bench.backfill(id, Date.UTC(2024, 2, 1));
     await runAll(id);
-    await make(id);
-    await sweep();
+    await put(id);
     const names = await readdir(place(), { recursive: true });
     const lost = names.find((name) => /event=.*jsonl$/.test(name)) ?? '';
     await rm(place(lost));
@@ -64,9 +62,7 @@ describe('a statement of the schedule', () => {
   });
 
   it('goes on where the one before has ended, if the place has more objects than a list', async () => {
-    const id = await exportOfHours(3);
-    await runAll(id);
-    await make(id);
+    const id = await stated(3);
     await sweep();
     await mkdir(place('2000/name=Jane Doe'), { recursive: true });
     const nameOf = (_: unknown, n: number) => `2000/name=Jane Doe/${String(n).padStart(5, '0')}`;
@@ -93,9 +89,7 @@ describe('a statement of the schedule', () => {
   });
 
   it('names what has another size', async () => {
-    const id = await exportOfHours(1);
-    await runAll(id);
-    await make(id);
+    const id = await stated(1);
     await sweep();
     const [name = ''] = await readdir(join(folder(), 'statements'));
     await writeFile(join(folder(), 'statements', name), 'cut');
@@ -106,11 +100,8 @@ describe('a statement of the schedule', () => {
   });
 
   it('puts statements again that were put and are gone', async () => {
-    const id = await exportOfHours(1);
-    await runAll(id);
-    await make(id);
-    await make(id);
-    await sweep();
+    const id = await stated(1);
+    await put(id);
     const first = await readStatement(1);
     await rm(join(folder(), 'statements/1.json'));
     const { missing } = await reconciled(id);
@@ -120,9 +111,7 @@ describe('a statement of the schedule', () => {
   });
 
   it('is made all the same if the place cannot be listed, and says why', async () => {
-    const id = await exportOfHours(1);
-    await runAll(id);
-    await make(id);
+    const id = await stated(1);
     await sweep();
     // Its objects can be read, but not be listed.
     await chmod(place(), 0o300);
@@ -147,8 +136,7 @@ describe('a statement of the schedule', () => {
     await expect(make(id)).rejects.toMatchObject({ retryAfterMs: expect.any(Number) });
     await side.sql`
       update statements set made_at = made_at - interval '1 hour' where export_id = ${id} and number = 1`;
-    await make(id);
-    await sweep();
+    await put(id);
     expect((await readStatement(11)).statement.reconciliation).toMatchObject({
       state: 'not_listed',
       reason: 'only statements of the schedule are reconciled',
@@ -159,8 +147,8 @@ describe('a statement of the schedule', () => {
 describe('a worker that is frozen for an hour, and goes on', () => {
   afterEach(() => armFailpoints(async () => {}));
 
-  /** The first process that reaches the step waits there. */
-  function freezeAt(step: FailpointName) {
+  /** A process begins to state, and waits at the step. @returns what lets it go on to its end */
+  async function freezeAt(step: FailpointName) {
     const steps = new EventEmitter();
     const [frozen, thawed] = [once(steps, 'frozen'), once(steps, 'thawed')];
     let isFirst = true;
@@ -170,19 +158,20 @@ describe('a worker that is frozen for an hour, and goes on', () => {
       steps.emit('frozen');
       await thawed;
     });
-    return { frozen, thaw: () => void steps.emit('thawed') };
+    const late = stateExports(bench.options());
+    await frozen;
+    return async () => {
+      steps.emit('thawed');
+      await late;
+    };
   }
 
   it.each(['before_statement', 'before_put_statement', 'after_put_statement'] as const)(
     'at %s, changes nothing that others have done since',
     async (step) => {
-      const id = await exportOfHours(2);
-      await runAll(id);
-      await make(id);
+      const id = await stated(2);
       await due(id);
-      const { frozen, thaw } = freezeAt(step);
-      const late = stateExports(bench.options());
-      await frozen;
+      const thaw = await freezeAt(step);
       await sweep();
       await due(id);
       await sweep();
@@ -191,8 +180,7 @@ describe('a worker that is frozen for an hour, and goes on', () => {
         update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = ${id}`;
       await due(id);
       await sweep();
-      thaw();
-      await late;
+      await thaw();
       for (let more = 0; more < 3; more += 1) await sweep();
       const { number, putNumber, putFault } = await findHead(side.db, id);
       expect([putNumber, putFault]).toEqual([number, null]);
@@ -207,21 +195,15 @@ describe('a worker that is frozen for an hour, and goes on', () => {
   );
 
   it('before it begins a chain, begins none if another has', async () => {
-    const id = await exportOfHours(1);
-    await runAll(id);
-    await make(id);
+    const id = await stated(1);
     await sweep();
     await writeFile(join(folder(), 'statements/2.json'), 'mine');
     await make(id);
-    const { frozen, thaw } = freezeAt('before_chain');
-    const late = stateExports(bench.options());
-    await frozen;
+    const thaw = await freezeAt('before_chain');
     await sweep();
     await sweep();
-    await make(id);
-    await sweep();
-    thaw();
-    await late;
+    await put(id);
+    await thaw();
     await sweep();
     const { number } = await findHead(side.db, id);
     const begun = [];
@@ -232,17 +214,11 @@ describe('a worker that is frozen for an hour, and goes on', () => {
   });
 
   it('keeps no other team from its statements', async () => {
-    const id = await exportOfHours(1);
-    await runAll(id);
-    await make(id);
-    const { frozen, thaw } = freezeAt('before_put_statement');
-    const late = stateExports(bench.options());
-    await frozen;
+    await stated(1);
+    const thaw = await freezeAt('before_put_statement');
     const other = await exportOfHours(1, bench.usual({ prefix: 'other' }));
-    await make(other);
-    await sweep();
+    await put(other);
     await until(async () => (await findHead(side.db, other)).putNumber === 1);
-    thaw();
-    await late;
+    await thaw();
   });
 });

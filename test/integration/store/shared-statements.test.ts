@@ -30,12 +30,6 @@ async function claimedRuns(count: number): Promise<ClaimedRun[]> {
   return Promise.all(runs.map((run) => side.claim(run.id)));
 }
 
-/** The worker that lost the run does not know it. */
-async function takeOver(run: ClaimedRun): Promise<void> {
-  await side.expireLease(run.runId);
-  await side.claim(run.runId);
-}
-
 async function stateOf({ runId, exportId }: ClaimedRun) {
   const [row] = await side.sql<{ status: string; logged: number }>`
     select status, committing_generation as committing,
@@ -60,6 +54,7 @@ function whileLocked<T>(lock: string, id: string, work: () => Promise<T>): Promi
   });
 }
 
+const exportLock = `select from batch_exports where id = $1 for no key update`;
 const runLock = `select from runs where id = $1 for no key update`;
 const commitOf = (run: ClaimedRun): BegunCommit => {
   const { runId, fileGeneration: generation } = run;
@@ -71,12 +66,8 @@ describe('claims that are made together', () => {
   const named = (runIds: readonly string[]) => runIds.map((runId) => ({ runId, holder: runId }));
 
   it('have each their own answer', async () => {
-    const runs = [
-      await side.waitingRun(),
-      await side.waitingRun(),
-      await side.waitingRun(),
-    ] as const;
-    const [first, ended, last] = runs.map(({ runId }) => runId) as [string, string, string];
+    const { exportId, runId: first } = await side.waitingRun();
+    const [{ runId: ended }, { runId: last }] = [await side.waitingRun(), await side.waitingRun()];
     await side.completeRuns(ended);
     const claimed = await claimFree(side.db, named([last, ended, first]), leaseMs);
     expect(claimed.map((run) => run?.runId)).toEqual([last, undefined, first]);
@@ -85,7 +76,7 @@ describe('claims that are made together', () => {
     const both = ['a', 'b'].map((holder) => ({ runId: first, holder }));
     const won = await claimFree(side.db, both, leaseMs);
     expect(won.filter((run) => run !== null)).toHaveLength(1);
-    expect(await side.firstRun(runs[0].exportId)).toMatchObject({ fence: 2, waits: false });
+    expect(await side.firstRun(exportId)).toMatchObject({ fence: 2, waits: false });
   });
 
   it.each([
@@ -158,11 +149,10 @@ describe('claims that are made together', () => {
 });
 
 describe('runs that complete together', () => {
-  const record = (runs: readonly ClaimedRun[], sql: Sql = side.db) =>
-    completeFree(
-      sql,
-      runs.map((run) => completedRun(run)),
-    );
+  const record = (runs: readonly ClaimedRun[], sql: Sql = side.db) => {
+    const completed = runs.map((run) => completedRun(run));
+    return completeFree(sql, completed);
+  };
   const done: CompletionOutcome = { isCompleted: true, leavesFiles: false };
 
   it('move the mark of each export over all of its intervals', async () => {
@@ -184,7 +174,7 @@ describe('runs that complete together', () => {
   it('leave out one whose lease is lost, with its receipt, its log and its mark', async () => {
     const runs = await claimedRuns(3);
     const [first, lost, last] = runs as [ClaimedRun, ClaimedRun, ClaimedRun];
-    await takeOver(lost);
+    await side.overtake(lost.runId);
     const outcomes = await record(runs);
     expect(outcomes.map((outcome) => outcome?.isCompleted)).toEqual([true, false, true]);
     expect(await stateOf(lost)).toMatchObject({ status: 'Running', receipts: 0, logged: 0 });
@@ -194,11 +184,7 @@ describe('runs that complete together', () => {
 
   it.each([
     ['run', runLock, (run: ClaimedRun) => run.runId],
-    [
-      'export',
-      `select from batch_exports where id = $1 for no key update`,
-      (run: ClaimedRun) => run.exportId,
-    ],
+    ['export', exportLock, (run: ClaimedRun) => run.exportId],
   ])('do not wait for a %s that another transaction has locked', async (_, lock, idOf) => {
     const [locked, free] = [await claimedRuns(1), await claimedRuns(1)];
     const [held] = locked as [ClaimedRun];
@@ -210,7 +196,6 @@ describe('runs that complete together', () => {
 });
 
 describe('completions of an export that another transaction has locked', () => {
-  const lock = `select from batch_exports where id = $1 for no key update`;
   const complete = (runs: readonly ClaimedRun[], statements: RunStatements) =>
     Promise.all(runs.map((run) => statements.complete(completedRun(run))));
   /** Sessions of ours that wait for a lock. */
@@ -224,7 +209,7 @@ describe('completions of an export that another transaction has locked', () => {
     const [held, others] = [await claimedRuns(5), await claimedRuns(2)];
     const statements = new RunStatements(side.db, leaseMs);
     const [first] = held as [ClaimedRun];
-    const [done] = await whileLocked(lock, first.exportId, async () => {
+    const [done] = await whileLocked(exportLock, first.exportId, async () => {
       const waiting = complete(held, statements);
       await side.untilLocked();
       expect(await complete(others, statements)).not.toContain(null);
@@ -248,7 +233,7 @@ describe('completions of an export that another transaction has locked', () => {
       },
     };
     const statements = new RunStatements(counted, leaseMs);
-    const [waiting] = await whileLocked(lock, first.exportId, async () => {
+    const [waiting] = await whileLocked(exportLock, first.exportId, async () => {
       const all = [complete([first], statements)];
       await side.untilLocked();
       all.push(complete(others, statements));
@@ -260,9 +245,9 @@ describe('completions of an export that another transaction has locked', () => {
 
   it('count a run whose lease is lost as not recorded', async () => {
     const [run, lost] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
-    await takeOver(lost);
+    await side.overtake(lost.runId);
     const statements = new RunStatements(side.db, leaseMs);
-    const [waiting] = await whileLocked(lock, run.exportId, async () => {
+    const [waiting] = await whileLocked(exportLock, run.exportId, async () => {
       const all = complete([run, lost], statements);
       await side.untilLocked();
       return [all];
@@ -312,7 +297,7 @@ it('a completion is left out if its export changed after the statement began', a
 describe('commits that begin together', () => {
   it('begin each under its own lease, and note the keys of those that begin', async () => {
     const [held, lost] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
-    await takeOver(lost);
+    await side.overtake(lost.runId);
     expect(await beginFreeCommits(side.db, [held, lost].map(commitOf), leaseMs)).toEqual([
       true,
       false,

@@ -75,8 +75,7 @@ it('the certificate of an erasure has the files with their digests, and both che
   await eraseIntervals(context, id, intervals, { column: 'distinct_id', value }, request);
   await runAll(id);
   await expect(certify()).rejects.toThrow();
-  await make(id);
-  await sweep();
+  await bench.put(id);
   const certificate = await certify();
   const { rows, asked_at: asked, erased_at: erased } = certificate;
   expect(rows).toBeGreaterThan(0);

@@ -19,10 +19,8 @@ import { bucket, credentials, type OpenedStore, openStore } from '../../support/
 const side = useRunSide();
 const leaseMs = 60_000;
 
-async function claimed() {
-  const { id } = await side.exportWithRuns(1);
-  return side.claim((await side.firstRun(id)).id);
-}
+const cancelAll = ({ exportId }: ClaimedRun) =>
+  side.db.transaction((tx) => cancelRuns(tx, { exportId }));
 
 describe('uploads that their attempt could not abort', () => {
   let store: OpenedStore;
@@ -101,15 +99,14 @@ describe('uploads that their attempt could not abort', () => {
     expect(await look()).toEqual([]);
     // As far as our database knows, the worker lives.
     expect(uploads()).toHaveLength(foreign.length + 2);
-    await side.expireLease(killed.runId);
-    const next = await side.claim(killed.runId);
+    const next = await side.overtake(killed.runId);
     expect(next.fileGeneration).toBe(2);
     await begin(`${stem}.v2.jsonl`);
     expect(await look()).toEqual([]);
     expect(uploads().toSorted()).toEqual([...foreign, `${stem}.v2.jsonl`].toSorted());
     // The place is looked at until the run has ended.
     expect(await places()).toEqual([killed.exportId]);
-    await side.db.transaction((tx) => cancelRuns(tx, { exportId: killed.exportId }));
+    await cancelAll(killed);
     // The keys of another export are the same.
     const sharing = await attemptAt('p/{year}');
     await look();
@@ -123,7 +120,7 @@ describe('uploads that their attempt could not abort', () => {
   it('are looked for again if an attempt notes the place while it is looked at', async () => {
     const run = await attemptAt('p');
     await noteUploads(side.db, run, leaseMs);
-    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    await cancelAll(run);
     const again = await side.claim(await side.retry(run));
     await side.sql`
       update runs set finished_at = now(), status = 'Failed' where id = ${again.runId}`;
@@ -144,8 +141,7 @@ describe('uploads that their attempt could not abort', () => {
     await begin(key);
     const commit = { generation: 1, destinationVersion: 0, manifestKey: manifest };
     await beginCommit(side.db, sleeper, leaseMs, {}, { ...commit, keys: [key, manifest] });
-    await side.expireLease(sleeper.runId);
-    const next = await side.claim(sleeper.runId);
+    const next = await side.overtake(sleeper.runId);
     await look();
     expect(uploads()).toEqual([key]);
     await side.complete(next);
@@ -175,7 +171,7 @@ describe('uploads that their attempt could not abort', () => {
     await begin(key);
     await look();
     expect(uploads()).toEqual([key]);
-    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    await cancelAll(run);
     await look();
     expect(uploads()).toEqual([key]);
     await side.sql`update runs set finished_at = finished_at - interval '1 hour'`;
@@ -220,7 +216,7 @@ describe('uploads that their attempt could not abort', () => {
     const run = await attemptAt('denied');
     await noteUploads(side.db, run, leaseMs);
     await begin(`denied/${stemOf(run)}.jsonl`);
-    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    await cancelAll(run);
     store.fault('AbortMultipartUpload', { status: 403, code: 'AccessDenied' }, { probability: 1 });
     expect(await look()).toMatchObject([{ code: 'destination.access_denied' }]);
     expect(uploads()).toHaveLength(1);
@@ -232,7 +228,7 @@ describe('uploads that their attempt could not abort', () => {
 });
 
 it('an attempt whose export leaves its place and comes back loses its lease, so that nothing is recorded at a version that the export has left', async () => {
-  const run = await claimed();
+  const run = await side.claimed();
   await noteUploads(side.db, run, leaseMs);
   await side.db.transaction(async (tx) => {
     await retireDestination(tx, run.exportId);
@@ -260,15 +256,13 @@ it('each attempt has a generation above all that the interval ever had', async (
 });
 
 it('manifests whose commits were begun are known until a commit is recorded', async () => {
-  const run = await claimed();
+  const run = await side.claimed();
   await beginCommit(side.db, run, leaseMs, { begunManifests: ['one'] }, emptyCommit);
-  await side.expireLease(run.runId);
-  const next = await side.claim(run.runId);
+  const next = await side.overtake(run.runId);
   expect(next.begunManifests).toEqual(['one']);
   const begun = { begunManifests: ['two', 'one'] };
   await beginCommit(side.db, next, leaseMs, begun, emptyCommit);
-  await side.expireLease(run.runId);
-  const last = await side.claim(run.runId);
+  const last = await side.overtake(run.runId);
   expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
   await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
   await side.complete(last);

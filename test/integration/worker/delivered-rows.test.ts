@@ -21,87 +21,55 @@ const alive = 'create view V as select id, team, at, v from T where deleted_at i
 /** PostgreSQL compares its texts of a `character(n)` without their padding, and files have the padding. */
 const padded = 'create view V as select code, id, team, at from T;';
 
+/** A source to which something happens after its rows were delivered. */
+const given = (name: string, event: string, more: Partial<SourceCase> = {}): SourceCase => {
+  return { name, event, right: count, ...more };
+};
+const withLate = { right: count + 1 };
+const typed = (columns: Readonly<Record<string, string>>) =>
+  Object.entries(columns).map(([name, type]) => ({ name, type }));
+
 /** Within `LATE_LOOKBACK_HOURS`. */
 const cases: readonly SourceCase[] = [
-  { name: 'pruned', event: prune, right: count },
-  { name: 'updated', event: `${prune} update T set v = v || '!' where id = 190;`, right: count },
-  { name: 'retyped', event: `${prune} alter table T alter v type varchar(200);`, right: count },
-  {
-    name: 'filled',
-    event: `${prune} alter table T add column w int; update T set w = 1;`,
-    right: count,
-  },
-  {
-    name: 'softly_deleted',
-    view: alive,
-    event: 'update T set deleted_at = now() where id <= 180;',
-    right: count,
-  },
-  {
-    name: 'rolling',
+  given('pruned', prune),
+  given('updated', `${prune} update T set v = v || '!' where id = 190;`),
+  given('retyped', `${prune} alter table T alter v type varchar(200);`),
+  given('filled', `${prune} alter table T add column w int; update T set w = 1;`),
+  given('softly_deleted', 'update T set deleted_at = now() where id <= 180;', { view: alive }),
+  given('rolling', 'update shop.rolling_from set kept = 180;', {
     view: 'create view V as select id, team, at, v from T where id > (select kept from shop.rolling_from)',
-    event: 'update shop.rolling_from set kept = 180;',
-    right: count,
-  },
-  { name: 'truncated', event: 'truncate T;', right: count },
-  {
-    name: 'renamed',
-    event: 'alter table T rename to gone; create table T (like shop.gone including all);',
-    right: count,
-  },
-  { name: 'dropped', event: `drop table T; ${createTable};`, right: count },
-  { name: 'detached', view: partitioned, event: 'alter table V detach partition T;', right: count },
-  { name: 'late_and_pruned', event: `${prune} ${late}`, right: count + 1 },
-  {
-    name: 'late_behind_a_view',
+  }),
+  given('truncated', 'truncate T;'),
+  given('renamed', 'alter table T rename to gone; create table T (like shop.gone including all);'),
+  given('dropped', `drop table T; ${createTable};`),
+  given('detached', 'alter table V detach partition T;', { view: partitioned }),
+  given('late_and_pruned', `${prune} ${late}`, withLate),
+  given('late_behind_a_view', `update T set deleted_at = now() where id <= 180; ${late}`, {
     view: alive,
-    event: `update T set deleted_at = now() where id <= 180; ${late}`,
-    right: count + 1,
-  },
-  {
-    name: 'attached_and_pruned',
-    view: partitioned,
-    event: `${prune} create table shop.older (like T including all);
+    ...withLate,
+  }),
+  given(
+    'attached_and_pruned',
+    `${prune} create table shop.older (like T including all);
       insert into shop.older select 2001, team, at, v from T where id = 190;
       alter table V detach partition T; delete from T where id = 190;
       alter table V attach partition shop.older default;`,
-    right: count + 1,
-  },
-  { name: 'granted', event: `${prune} ${late}`, right: count + 1, readsColumns: true },
-  {
-    name: 'shared_keys',
+    { view: partitioned, ...withLate },
+  ),
+  given('granted', `${prune} ${late}`, { ...withLate, readsColumns: true }),
+  given('shared_keys', `delete from T where id in (4, 6, 8); ${late}`, {
     view: 'create view V as select id / 2 as pair, id, team, at from T',
-    event: `delete from T where id in (4, 6, 8); ${late}`,
-    right: count + 1,
-    model: {
-      key_columns: ['pair'],
-      columns: [
-        { name: 'pair', type: 'bigint' },
-        { name: 'id', type: 'bigint' },
-      ],
-    },
-  },
-  {
-    name: 'padded',
+    ...withLate,
+    model: { key_columns: ['pair'], columns: typed({ pair: 'bigint', id: 'bigint' }) },
+  }),
+  given('padded', `drop view V; alter table T alter code type text; ${padded}`, {
     view: `alter table T add column code char(8); update T set code = id::text; ${padded}`,
-    event: `drop view V; alter table T alter code type text; ${padded}`,
-    right: count,
-    model: {
-      key_columns: ['code'],
-      columns: [
-        { name: 'code', type: 'char(8)' },
-        { name: 'id', type: 'bigint' },
-      ],
-    },
-  },
+    model: { key_columns: ['code'], columns: typed({ code: 'char(8)', id: 'bigint' }) },
+  }),
 ];
 
 /** Its late rows would have other columns than the files. */
-const retypedKey: SourceCase = {
-  name: 'retyped_key',
-  event: `alter table T alter id type numeric; ${late}`,
-  right: count,
-};
+const retypedKey = given('retyped_key', `alter table T alter id type numeric; ${late}`);
 
 /** By day those that lose rows in the most different ways, and those of the tests below. */
 const isByDay = ({ name }: SourceCase) =>
@@ -214,7 +182,7 @@ describe('delivered rows', () => {
 
 describe('delivered rows of a model that gets a key column later', () => {
   let open: DeliveredSide;
-  const keyed: SourceCase = { name: 'keyed', event: late, right: count };
+  const keyed = given('keyed', late);
   beforeAll(async () => {
     open = await openDeliveredSide([keyed], { LATE_LOOKBACK_HOURS: '3' });
     await open.start();
@@ -223,9 +191,7 @@ describe('delivered rows of a model that gets a key column later', () => {
 
   it('are counted, late ones wait for a person, and the interval can be made anew', async () => {
     await open.stop();
-    const columns = ['id', 'at', 'v', 'secret'].map((name) => {
-      return { name, type: { id: 'bigint', at: 'timestamptz' }[name] ?? 'text' };
-    });
+    const columns = typed({ id: 'bigint', at: 'timestamptz', v: 'text', secret: 'text' });
     await open.changeModel('keyed', { key_columns: ['id', 'secret'], columns });
     expect(await open.verify('keyed')).toMatchObject({
       ...{ breaches: 0, failure: null },
@@ -251,11 +217,11 @@ describe('delivered rows of a model that gets a key column later', () => {
 const restart = `checkpoint;`;
 /** By default, only intervals with transactions that were not seen to end are looked at again. */
 const byDefault: readonly SourceCase[] = [
-  { name: 'outbox', event: `${prune} update T set v = v || '!' where id = 190;`, right: count },
-  { name: 'open_batch', event: prune, right: count + 1 },
-  { name: 'pruned_before', event: `${prune} ${restart}`, right: count },
-  { name: 'truncated_before', event: `truncate T; ${restart}`, right: count },
-  { name: 'unlogged', kind: 'unlogged', event: restart, right: count },
+  given('outbox', `${prune} update T set v = v || '!' where id = 190;`),
+  given('open_batch', prune, withLate),
+  given('pruned_before', `${prune} ${restart}`),
+  given('truncated_before', `truncate T; ${restart}`),
+  given('unlogged', restart, { kind: 'unlogged' }),
 ];
 
 describe.runIf(isNightly)('delivered rows of a server that crashes and starts again', () => {
