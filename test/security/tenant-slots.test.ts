@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/state/store/runs/workers.ts';
 import { Admission, type ComingRun, dispatchRuns } from '../../src/service/admission/admission.ts';
 import { Crowd } from '../../src/service/admission/reading-turns.ts';
@@ -7,18 +7,17 @@ import type { AttemptReport } from '../../src/service/worker/attempt-end.ts';
 import type { HandlerOptions } from '../../src/service/worker/options.ts';
 import { createHandlers } from '../../src/service/worker/run-jobs.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
-import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
+import { claim, createExportOfThePast, openRunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
+import { useEach } from '../support/use-stage.ts';
 
 /** Slots that one organization cannot take, whatever its stores do to its runs. */
 
-let side: RunSide;
+const side = useEach(() => openRunSide());
 let other: Tenant;
 beforeEach(async () => {
-  side = await openRunSide();
   other = await createTenant(side.db);
 });
-afterEach(() => side.stop());
 
 /** Each export has one run that waits. */
 async function addExports(count: number, teamId = side.teamId): Promise<void> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import {
   backfill,
   countParts,
@@ -9,13 +9,14 @@ import {
   slowDown,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
+import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
 import { openLoudLines, readDependencyUp } from '../../support/outage-lines.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 3_000;
 const cuts = isNightly ? 25 : 10;
@@ -26,32 +27,21 @@ const quiet = {
   end: new Date(Date.UTC(2024, 2, 2, quietHours)).toISOString(),
 };
 
-let postgres: OwnPostgres;
-let proxy: TcpProxy;
-let installation: Installation;
-beforeAll(async () => {
-  postgres = await startOwnPostgres();
-  proxy = await startTcpProxy({ target: { port: postgres.port } });
-  installation = await startInstallation({
+const postgres = useStage(() => startOwnPostgres());
+const proxy = useStage(() => startTcpProxy({ target: { port: postgres.port } }));
+const installation = useStage(() =>
+  startInstallation({
     workers: 2,
     databaseUrl: postgres.url,
     env: { LEASE_SECONDS: '5' },
-    reachedAt: (databaseUrl) => {
-      const url = new URL(databaseUrl);
-      url.port = String(proxy.port);
-      return url.href;
-    },
-  });
+    reachedAt: (url) => Object.assign(new URL(url), { port: String(proxy.port) }).href,
+  }),
+);
+beforeAll(async () => {
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows, rowBytes: 4_000 });
   await insertEvents(installation.pool, { team, rows: 120, ...quiet });
 });
-afterAll(async () => {
-  await installation?.close();
-  await proxy?.close();
-  await postgres?.stop();
-});
-
 test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
   'restarted mid-run (%s): the pool heals, no 5xx after 5 s, nothing written is lost',
   async (mode) => {

@@ -8,24 +8,21 @@ import { runCli } from '../../support/cli.ts';
 import { testServer } from '../../support/database.ts';
 import { withClient } from '../../support/drop-database.ts';
 import { createCustomers, customers, elementRuns } from '../../support/element-runs.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let installation: Installation;
 const folder = folderOfTests();
 
-beforeAll(async () => {
+afterAll(() => asAdmin(`drop database if exists ${nameOf()}_backup with (force)`));
+const installation = useStage(async () => {
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
-  installation = await startInstallation({ workers: 1, env: { MODELS_FILE: file } });
-  await createCustomers(installation);
-}, 240_000);
-afterAll(async () => {
-  await installation?.close();
-  await asAdmin(`drop database if exists ${nameOf()}_backup with (force)`);
+  return startInstallation({ workers: 1, env: { MODELS_FILE: file } });
 });
+beforeAll(() => createCustomers(installation));
 
 const nameOf = () => new URL(installation.databaseUrl).pathname.slice(1);
 

@@ -10,33 +10,29 @@ import {
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
-import { type Replication, startReplication } from '../../support/standby.ts';
+import { startInstallation } from '../../support/installation.ts';
+import { startReplication } from '../../support/standby.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let replication: Replication;
-let installation: Installation;
+const replication = useStage(() => startReplication());
 let primary: Pool;
 let team: number;
 
 beforeAll(async () => {
-  replication = await startReplication();
   primary = new Pool({ connectionString: replication.primary.adminUrl, max: 3 });
   await primary.query(eventsTableSql);
   await replication.untilReplayed();
-  installation = await startInstallation({
-    workers: 0,
-    env: { SOURCE_DATABASE_URL: replication.standbyUrl },
-  });
+});
+afterAll(() => primary?.end());
+const installation = useStage(() =>
+  startInstallation({ workers: 0, env: { SOURCE_DATABASE_URL: replication.standbyUrl } }),
+);
+beforeAll(async () => {
   team = installation.tenant.projectIds[0];
   await insertEvents(primary, { team, rows: 10 });
   await replication.untilReplayed();
-});
-afterAll(async () => {
-  await installation?.close();
-  await primary?.end();
-  await replication?.stop();
 });
 
 /** While an interval is unsettled and rows are hidden: the API looks at the source now and then. */
