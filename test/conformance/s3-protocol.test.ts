@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { abort, begin, complete, fiveMiB, said, sendPart, tagOf } from '../stores/facts/asking.ts';
 import { measureFacts } from '../stores/facts.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
+import { useStage } from '../support/use-stage.ts';
 import { openSubject, type Subject } from './s3-protocol-subject.ts';
 
 const put = ({ s3, bucket }: Subject, key: string, body = 'here') =>
@@ -274,19 +275,12 @@ const rules: Record<string, (subject: Subject) => Promise<void>> = {
   },
 };
 
-let close: () => Promise<void>;
-let subject: Subject;
-beforeAll(async () => {
+const subject = useStage(async () => {
   const bucket = 'protocol';
   const region = 'us-east-1';
   const credentials = { accessKeyId: 'AKIAPROTOCOL', secretAccessKey: 'protocol-secret' };
-  const server = await startS3Server({ buckets: [bucket], region, credentials });
-  close = server.close;
-  subject = openSubject({ endpoint: server.endpoint, bucket, region, credentials, close });
-});
-afterAll(async () => {
-  subject?.s3.destroy();
-  await close?.();
+  const { endpoint, close } = await startS3Server({ buckets: [bucket], region, credentials });
+  return openSubject({ endpoint, bucket, region, credentials, close });
 });
 
 test('answers what foreign stores are asked too', async () => {
