@@ -47,43 +47,30 @@ export const infinityChoices = ['reject', 'null', 'limit'] as const;
 
 export type InfinityChoice = (typeof infinityChoices)[number];
 
-/** The values of a config that says nothing, and a recipe, which says only what differs. */
-const usual: FormatSettings = {
-  csvFormulaGuard: false,
-  decimalColumns: null,
-  infinity: 'reject',
-  csvArrays: 'json',
-  csvDelimiter: 'comma',
-  csvNull: 'empty',
-  csvBom: false,
-  csvHeader: true,
-  timeAs: 'micros',
-  jsonNull: 'keep',
-  replaceInvalidUnicode: false,
-  tableFormat: null,
-};
-
-/** Reads the settings of a config. A property that is absent or of a wrong type gets its usual value. */
+/** Reads the settings of a config. A property that is absent or of a wrong type gets its usual value, for a choice the first. */
 export function readFormatSettings(config: Config): FormatSettings {
   return {
     csvFormulaGuard: config.csv_formula_guard === true,
     decimalColumns: readDecimalColumns(config.decimal_columns),
-    infinity: infinityChoices.find((choice) => choice === config.infinity) ?? usual.infinity,
-    csvArrays: config.csv_arrays === 'postgres' ? 'postgres' : usual.csvArrays,
-    csvDelimiter: oneOf(csvDelimiters, config.csv_delimiter) ?? usual.csvDelimiter,
-    csvNull: oneOf(csvNulls, config.csv_null) ?? usual.csvNull,
+    infinity: oneOf(infinityChoices, config.infinity),
+    csvArrays: oneOf(['json', 'postgres'], config.csv_arrays),
+    csvDelimiter: oneOf(csvDelimiters, config.csv_delimiter),
+    csvNull: oneOf(csvNulls, config.csv_null),
     csvBom: config.csv_bom === true,
     csvHeader: config.csv_header !== false,
-    timeAs: oneOf(timeForms, config.time_as) ?? usual.timeAs,
-    jsonNull: config.json_null === 'null' ? 'null' : usual.jsonNull,
+    timeAs: oneOf(timeForms, config.time_as),
+    jsonNull: oneOf(['keep', 'null'], config.json_null),
     replaceInvalidUnicode: config.replace_invalid_unicode === true,
-    tableFormat: config.table_format === 'iceberg' ? 'iceberg' : usual.tableFormat,
+    tableFormat: oneOf([null, ...tableFormats], config.table_format),
   };
 }
 
-function oneOf<T>(choices: readonly T[], value: unknown): T | undefined {
-  return choices.find((choice) => choice === value);
+function oneOf<const T>(choices: readonly [T, ...T[]], value: unknown): T {
+  return choices.find((choice) => choice === value) ?? choices[0];
 }
+
+/** The values of a config that says nothing, and a recipe, which says only what differs. */
+const usual = readFormatSettings({});
 
 /** The settings that a recipe keeps: those that are not the usual ones. */
 export function settingsForRecipe(settings: FormatSettings): Partial<FormatSettings> {

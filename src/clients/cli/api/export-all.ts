@@ -15,10 +15,7 @@ export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
   // Oldest first: a new export does not move the others in the file.
   const exports = all.toReversed().map((one) => specOf(one, fields, variables.prefixOf(one.name)));
   const transformations = await chainOfFile(api, variables);
-  const state = {
-    ...(transformations.length > 0 ? { transformations } : {}),
-    exports,
-  };
+  const state = { ...(transformations.length > 0 ? { transformations } : {}), exports };
   if (isJson) {
     deps.print(JSON.stringify(state));
     return null;

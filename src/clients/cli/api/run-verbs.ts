@@ -96,10 +96,7 @@ async function onlyKey(api: Called['api'], given: Json): Promise<string> {
 }
 
 async function confirmDrop({ api, deps, given, batchExport }: Called): Promise<void> {
-  const run = await api.call('get', oneRun, {
-    path: given,
-    notFound: ofRun.notFound,
-  });
+  const run = await api.call('get', oneRun, { path: given, notFound: ofRun.notFound });
   const preview = await api.call('post', 'batch_exports/{id}/backfill', {
     path: { id: batchExport.id },
     body: { start_at: run.data_interval_start, end_at: run.data_interval_end, dry_run: true },

@@ -72,11 +72,7 @@ export function choicesOf(
 export function withFormat(values: FieldValues, format: string, formats: Formats): FieldValues {
   const own = formats.find((known) => known.format === format);
   const isKept = own?.compressions.includes(String(values.compression)) ?? true;
-  return {
-    ...values,
-    file_format: format,
-    ...(isKept ? {} : { compression: '' }),
-  };
+  return { ...values, file_format: format, ...(isKept ? {} : { compression: '' }) };
 }
 
 const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = {

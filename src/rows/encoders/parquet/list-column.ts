@@ -81,12 +81,7 @@ export class ListColumn implements ColumnWriter {
     this.#definitions.length = 0;
     this.#repetitions.length = 0;
     this.#rows = 0;
-    return {
-      values: count,
-      encoding: encoding.plain,
-      body,
-      release: () => {},
-    };
+    return { values: count, encoding: encoding.plain, body, release: () => {} };
   }
 
   finishChunk(): ChunkSummary {

@@ -41,11 +41,7 @@ export class SparePool {
   }
 }
 
-export const encoding = {
-  plain: 0,
-  rle: 3,
-  rleDictionary: 8,
-} as const;
+export const encoding = { plain: 0, rle: 3, rleDictionary: 8 } as const;
 
 export interface PageLimits {
   readonly bytes: number;
