@@ -41,6 +41,9 @@ const mebibyte = 1024 ** 2;
 /** The pause between two reports of a worker that it is up, and checks of the recurring jobs. */
 const reportEveryMs = 3_000;
 
+/** The time that a connection to a source stays open for the next run. */
+const keepConnectionMs = 5_000;
+
 /** `close` hands back its runs. @throws StartError if the memory is too small for MAX_ROW_MIB, or TMPDIR takes no file */
 export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, db, logger, producer } = foundation;
@@ -157,6 +160,7 @@ function openExecutor(
 ): HandlerOptions['executor'] {
   const { config, context, databases, db, logger, metrics, models } = foundation;
   const limits = {
+    keepConnectionMs,
     smallOpens: smallOpensOf(config),
     holdRow: (bytes: number, signal: AbortSignal) => admission.holdRow(bytes, signal),
   };

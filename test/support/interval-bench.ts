@@ -66,7 +66,7 @@ export async function openIntervalBench(events: number): Promise<IntervalBench> 
   await addEvents(events);
   return {
     database,
-    source: createPostgresSource({ connectionString: database.url }),
+    source: createPostgresSource({ connectionString: database.url, keepConnectionMs: 5_000 }),
     addEvents,
     drop: () => database.drop(),
   };

@@ -37,7 +37,7 @@ export interface PostgresSourceOptions
   readonly settlePollMs?: number;
   /** Called each time that settling looks at a server; many intervals may share a look. */
   readonly onSettleLook?: () => void;
-  /** Time for which a connection stays open for the next run; default 5 s, 0: not at all. */
+  /** Time for which a connection stays open for the next run; default 0: not at all. */
   readonly keepConnectionMs?: number;
   /** If other roles' times are hidden: when after the wait an interval is checked again; default `settleTimeoutMs`. */
   readonly unseenMs?: number;
@@ -60,7 +60,7 @@ const defaults = {
   settleTimeoutMs: 300_000,
   settlePollMs: 250,
   onSettleLook: () => {},
-  keepConnectionMs: 5_000,
+  keepConnectionMs: 0,
   sliceMs: 600_000,
   /** Encoding a block of this size blocks the event loop for about 2 ms. */
   blockBytes: 256 * 1024,
