@@ -38,7 +38,7 @@ const external = [
 ];
 
 /** Starts another program of the bundle; all other modules find their files in the build. */
-const findsPrograms = 'main/child-program.js';
+const findsPrograms = 'main/worker-process.js';
 
 const keepPlaces = {
   name: 'keep-places',
