@@ -4,7 +4,7 @@ import { describeInterval, toTimestamp } from '../../../foundation/domain/time.t
 import { quoteName, quoteText } from '../../query/print.ts';
 import type { SourceRequest } from '../source.ts';
 import { inSnapshot } from './in-snapshot.ts';
-import type { SnapshotOptions } from './snapshot-connections.ts';
+import type { PlannedRequest, SnapshotOptions } from './snapshot-connections.ts';
 import { findRelation } from './catalog.ts';
 import { query } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
@@ -23,9 +23,7 @@ const refined = new WeakSet<SluiceError>();
  */
 export async function findCulprit(
   error: unknown,
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { options, plan, request }: PlannedRequest,
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const cause = toSourceError(error);
@@ -36,7 +34,8 @@ export async function findCulprit(
     );
   }
   const search = searchOptions(options);
-  const underPolicy = (of: SluiceError) => namePolicy(of, search, plan, request, signal);
+  const searched = { options: search, plan, request };
+  const underPolicy = (of: SluiceError) => namePolicy(of, searched, signal);
   if (cause.code === 'source.function_failed') {
     const named = await nameWords(cause, options, request, signal);
     return (await underPolicy(named)) ?? named;
@@ -51,15 +50,16 @@ export async function findCulprit(
   }
   if (cause.code !== 'query.invalid') return cause;
   const fails = (tried: SourceRequest, runs = false) =>
-    explain(search, tried === request ? plan : planOfAnyTypes(plan), tried, signal, runs).then(
-      () => null,
-      toSourceError,
-    );
+    explain(
+      { ...searched, request: tried, plan: tried === request ? plan : planOfAnyTypes(plan) },
+      signal,
+      runs,
+    ).then(() => null, toSourceError);
   const plain = { ...request, select: 'rows', dslQuery: null } as const;
   const alone = { ...plain, includeEvents: null, excludeEvents: null };
   const ofModel = await fails(alone);
   if (ofModel?.code === 'query.invalid') {
-    const ofKey = await nameTenantKey(ofModel, search, plan, request, signal);
+    const ofKey = await nameTenantKey(ofModel, searched, signal);
     return ofKey ?? (await underPolicy(ofModel)) ?? ofThis('source.model_invalid', ofModel, error);
   }
   const hasFilters = (request.includeEvents ?? request.excludeEvents) !== null;
@@ -85,9 +85,7 @@ export async function findCulprit(
 /** Null if no policy raises it: a statement that reads the tenant column alone would fail alike. */
 async function namePolicy(
   found: SluiceError,
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { options, plan, request }: PlannedRequest,
   signal: AbortSignal,
 ): Promise<SluiceError | null> {
   const said = serverErrorOf(found);
@@ -114,9 +112,7 @@ async function namePolicy(
 /** In the words of `sluice models check`; null if the error is another one. */
 async function nameTenantKey(
   error: SluiceError,
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { options, plan, request }: PlannedRequest,
   signal: AbortSignal,
 ): Promise<SluiceError | null> {
   const { tenantKey } = request;

@@ -1,20 +1,17 @@
 import type pg from 'pg';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { quoteText } from '../../query/print.ts';
-import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
+import { type Description, refusePartOfDay } from '../source.ts';
 import { inSnapshot } from './in-snapshot.ts';
-import type { SnapshotOptions } from './snapshot-connections.ts';
+import type { PlannedRequest } from './snapshot-connections.ts';
 import { describeColumns, query } from './connection.ts';
 import type { DescribedColumn } from './column-types.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
-import type { PlanSelect } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 
 export async function explain(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { options, plan, request }: PlannedRequest,
   signal: AbortSignal,
   runs = false,
 ): Promise<Description> {

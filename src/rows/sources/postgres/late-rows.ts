@@ -1,16 +1,16 @@
 import type pg from 'pg';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { isWrittenSince } from '../../query/written-since.ts';
-import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
+import type { EarlierExport, SecondLook } from '../source.ts';
 import { inSnapshot } from './in-snapshot.ts';
 import { begin } from './snapshot.ts';
-import { nowhere, type SettledAt, type SnapshotOptions } from './snapshot-connections.ts';
+import { nowhere, type PlannedRequest, type SettledAt } from './snapshot-connections.ts';
 import { describeColumns, destroyConnection, query, withAbort } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
 import { readKeys } from './copy-reader.ts';
-import type { PlanSelect, SelectPlan } from './plan.ts';
+import type { SelectPlan } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 
@@ -65,18 +65,13 @@ export async function haveRowsChanged(
   });
 }
 
-interface PlannedRequest {
-  readonly options: SnapshotOptions;
-  readonly plan: PlanSelect;
-  readonly request: SourceRequest;
-}
-
 async function withPlan<T>(
-  { options, plan, request }: PlannedRequest,
+  given: PlannedRequest,
   settled: SettledAt,
   signal: AbortSignal,
   work: (client: pg.Client, select: SelectPlan, snapshot: string) => Promise<T>,
 ): Promise<T> {
+  const { options, plan, request } = given;
   const { relation, describeSql, select } = plan(request);
   const reader = { tenantKey: request.tenantKey, rowSecurity: rowSecuritySql([relation], true) };
   const begun = await begin(options, reader, settled, [], signal);
@@ -93,7 +88,7 @@ async function withPlan<T>(
     // The search has the connection's place.
     destroyConnection(client);
     signal.throwIfAborted();
-    throw await findCulprit(error, options, plan, request, signal);
+    throw await findCulprit(error, given, signal);
   } finally {
     destroyConnection(client);
   }
@@ -148,13 +143,12 @@ async function countWrittenSince(
 }
 
 export async function findElsewhere(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  planned: PlannedRequest,
   keys: readonly (readonly (string | null)[])[],
   signal: AbortSignal,
 ): Promise<readonly (readonly (string | null)[])[]> {
   if (keys.length === 0) return [];
+  const { options, plan, request } = planned;
   const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
   const { tenantKey, interval } = request;
   return inSnapshot(options, tenantKey, relation, signal, async (client) => {
@@ -168,6 +162,6 @@ export async function findElsewhere(
     return rows;
   }).catch(async (error: unknown) => {
     signal.throwIfAborted();
-    throw await findCulprit(error, options, plan, request, signal);
+    throw await findCulprit(error, planned, signal);
   });
 }

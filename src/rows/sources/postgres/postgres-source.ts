@@ -2,7 +2,11 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../source.ts';
-import { KeptConnections, type SnapshotOptions } from './snapshot-connections.ts';
+import {
+  KeptConnections,
+  type PlannedRequest,
+  type SnapshotOptions,
+} from './snapshot-connections.ts';
 import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
@@ -152,7 +156,7 @@ class PostgresSource implements Source {
   };
 
   lookAgain: Source['lookAgain'] = (request, earlier, position, signal, server = null) => {
-    const look = { options: this.#watched, plan: this.#plan, request };
+    const look = this.#planned(request);
     const settled = { position, server };
     const whole = () => lookAgain(look, earlier, settled, signal);
     const short = () => lookInParts({ ...look, settled }, earlier, signal);
@@ -160,8 +164,7 @@ class PostgresSource implements Source {
   };
 
   hasChanged: Source['hasChanged'] = (request, earlier, signal) => {
-    const look = { options: this.#watched, plan: this.#plan, request };
-    return haveRowsChanged(look, earlier, signal).catch((error: unknown) => {
+    return haveRowsChanged(this.#planned(request), earlier, signal).catch((error: unknown) => {
       // A standby that ends long reads does not show it.
       if (error instanceof SluiceError && error.code === 'source.recovery_conflict') return true;
       throw error;
@@ -176,15 +179,19 @@ class PostgresSource implements Source {
   };
 
   findElsewhere: Source['findElsewhere'] = (request, keys, signal) =>
-    findElsewhere(this.#reading, this.#plan, request, keys, signal);
+    findElsewhere(this.#planned(request, this.#reading), keys, signal);
 
   open: Source['open'] = (request, signal, position = null, server = null) => {
     const settled = { position, server };
-    const [options, plan] = [this.#reading, this.#plan];
-    const whole = () => openSnapshot(options, plan, request, settled, signal);
-    const short = () => openShortReads({ options, plan, request, settled }, signal);
+    const planned = this.#planned(request, this.#reading);
+    const whole = () => openSnapshot(planned, settled, signal);
+    const short = () => openShortReads({ ...planned, settled }, signal);
     return this.#inParts<SourceSnapshot>(request, signal, whole, short);
   };
+
+  #planned(request: SourceRequest, options = this.#watched): PlannedRequest {
+    return { options, plan: this.#plan, request };
+  }
 
   /** If the server is a standby that has lately ended a read of the model, or ends this one. All rows have no parts. */
   async #inParts<T>(
@@ -198,7 +205,7 @@ class PostgresSource implements Source {
       return await (!whole && this.#conflicts.has(model) ? readParts() : readWhole());
     } catch (error) {
       signal.throwIfAborted();
-      const culprit = await findCulprit(error, this.#watched, this.#plan, request, signal);
+      const culprit = await findCulprit(error, this.#planned(request), signal);
       const isNoConflict = culprit.code !== 'source.recovery_conflict';
       if (isNoConflict || whole || this.#conflicts.has(model)) throw culprit;
       this.#conflicts.note(model);
@@ -228,10 +235,10 @@ class PostgresSource implements Source {
   };
 
   describe: Source['describe'] = (request, signal) => {
-    const [options, plan] = [this.#watched, this.#plan];
+    const planned = this.#planned(request);
     // The server parses and plans the statement that would read the rows, and checks the role's rights; it runs nothing.
-    return explain(options, plan, request, signal).catch(async (error: unknown) => {
-      throw await findCulprit(error, options, plan, request, signal);
+    return explain(planned, signal).catch(async (error: unknown) => {
+      throw await findCulprit(error, planned, signal);
     });
   };
 

@@ -9,10 +9,10 @@ import type {
   SourceRequest,
   SourceSnapshot,
 } from '../source.ts';
-import type { SettledAt, SnapshotOptions } from './snapshot-connections.ts';
+import type { PlannedRequest, SettledAt } from './snapshot-connections.ts';
 import { toSourceError } from './errors.ts';
 import { KeyDigest } from './key-digest.ts';
-import { PlannedRows, type PlanSelect } from './plan.ts';
+import { PlannedRows } from './plan.ts';
 import { openSnapshot, type PostgresSnapshot } from './snapshot.ts';
 
 /** The time that runs of a model read in short snapshots after a conflict. */
@@ -36,10 +36,7 @@ export class Conflicts {
   }
 }
 
-interface ShortReading {
-  readonly options: SnapshotOptions;
-  readonly plan: PlanSelect;
-  readonly request: SourceRequest;
+interface ShortReading extends PlannedRequest {
   readonly settled: SettledAt;
 }
 
@@ -74,11 +71,8 @@ export async function lookInParts(
   return { now: { ...keys, snapshot: opened.snapshot }, mayHaveLateRows: !isSame };
 }
 
-const openPart = (
-  { options, plan, request, settled }: ShortReading,
-  interval: DataInterval,
-  signal: AbortSignal,
-) => openSnapshot(options, plan, { ...request, interval }, settled, signal);
+const openPart = (reading: ShortReading, interval: DataInterval, signal: AbortSignal) =>
+  openSnapshot({ ...reading, request: { ...reading.request, interval } }, reading.settled, signal);
 
 /**
  * Each part is in a snapshot that ends before its rows are passed on, however slow the destination is. A row that

@@ -37,13 +37,18 @@ export interface SnapshotOptions extends TransactionOptions {
   /** Names who is at fault for a failed read: `findCulprit`, whose searches open snapshots too. */
   readonly culpritOf: (
     error: unknown,
-    options: SnapshotOptions,
-    plan: PlanSelect,
-    request: SourceRequest,
+    planned: PlannedRequest,
     signal: AbortSignal,
   ) => Promise<SluiceError>;
   /** Gets the models with views over tables that have policies. */
   readonly guardedViews?: Set<string>;
+}
+
+export interface PlannedRequest {
+  readonly options: SnapshotOptions;
+  /** Makes the SQL of the request. */
+  readonly plan: PlanSelect;
+  readonly request: SourceRequest;
 }
 
 /** The server at which an interval settled: its rows are read there, or at a standby that has them all. */

@@ -22,16 +22,16 @@ import type { KeyTexts } from '../../query/select.ts';
 import { readDeletes, readKeys, readSlices } from './copy-reader.ts';
 import { limitSqls } from './own-statement.ts';
 import { findRefusal, readKindSql } from './refusal.ts';
-import { PlannedRows, type PlanSelect, type SelectPlan } from './plan.ts';
+import { PlannedRows, type SelectPlan } from './plan.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 import { type Reader, setUpSql } from './session-settings.ts';
 import { countLimitOf, slicesOf } from './slices.ts';
 import {
+  type PlannedRequest,
   refuseEarly,
   SnapshotConnections,
-  type SnapshotOptions,
   type TransactionOptions,
   type View,
 } from './snapshot-connections.ts';
@@ -42,18 +42,17 @@ const maxSnapshots = 5;
 
 /** Describes and counts in the same round trip. @param settled the server at which its interval settled */
 export async function openSnapshot(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  planned: PlannedRequest,
   settled: View,
   signal: AbortSignal,
 ): Promise<PostgresSnapshot> {
+  const { options, request } = planned;
   const { guardedViews = new Set() } = options;
   for (let taken = 1; taken <= maxSnapshots; taken += 1) {
     const isGuarded = guardedViews.has(request.model);
     try {
-      const opened = await takeSnapshot(options, plan, request, settled, isGuarded, signal);
-      if (opened) return new PostgresSnapshot(opened, request);
+      const opened = await takeSnapshot(planned, settled, isGuarded, signal);
+      if (opened) return new PostgresSnapshot(opened);
     } catch (error) {
       if (isGuarded || !isUnderPolicy(error)) throw error;
       guardedViews.add(request.model);
@@ -64,9 +63,7 @@ export async function openSnapshot(
 
 /** Null if a table was replaced meanwhile, so that the snapshot may lack rows. */
 async function takeSnapshot(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { options, plan, request }: PlannedRequest,
   settled: View,
   isGuarded: boolean,
   signal: AbortSignal,
@@ -110,9 +107,7 @@ async function takeSnapshot(
     const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
       ...begun,
-      options,
-      plan,
-      reader,
+      ...{ options, plan, request, reader },
       select: planned,
       sequence: sequence?.of(answers[0]?.rows[0]?.[0] ?? '{}', null) ?? null,
       typeChanges: changes.map(describeTypeChange),
@@ -129,9 +124,7 @@ async function takeSnapshot(
   }
 }
 
-interface Opened extends Omit<Begun, 'answers'> {
-  readonly options: SnapshotOptions;
-  readonly plan: PlanSelect;
+interface Opened extends Omit<Begun, 'answers'>, PlannedRequest {
   /** Each connection of the snapshot has it. */
   readonly reader: Reader;
   readonly select: SelectPlan;
@@ -152,14 +145,13 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   readonly slices: readonly Slice[];
   readonly sequence;
   readonly #opened: Opened;
-  readonly #request: SourceRequest;
   readonly #connections: SnapshotConnections;
   /** Of the rows that were read so far. */
   readonly keys = new KeyDigest();
   totalCount: number | null;
   readonly #unread: Set<Slice>;
 
-  constructor(opened: Opened, request: SourceRequest) {
+  constructor(opened: Opened) {
     super(opened.select);
     this.typeChanges = opened.typeChanges;
     this.sequence = opened.sequence;
@@ -167,7 +159,6 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
     this.takenAt = opened.takenAt;
     this.slices = opened.slices;
     this.#opened = opened;
-    this.#request = request;
     this.totalCount = opened.counted;
     this.#unread = new Set(opened.slices);
     const { options, exported, reader, serverStart: server } = opened;
@@ -200,9 +191,9 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   async #faultOf(error: unknown, signal: AbortSignal): Promise<SluiceError> {
     signal.throwIfAborted();
     if (this.#connections.excess) return this.#connections.excess;
-    const { options, plan } = this.#opened;
-    const culprit = await options.culpritOf(error, options, plan, this.#request, signal);
-    if (culprit.code === 'source.recovery_conflict') options.conflicts?.note(this.#request.model);
+    const { options, request } = this.#opened;
+    const culprit = await options.culpritOf(error, this.#opened, signal);
+    if (culprit.code === 'source.recovery_conflict') options.conflicts?.note(request.model);
     return culprit;
   }
 
@@ -216,8 +207,8 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
 
   /** As `readKeySet`; keys of parts of an interval can be merged. */
   async readKeys(signal: AbortSignal): Promise<KeyDigest> {
-    const { options } = this.#opened;
-    const { interval } = this.#request;
+    const { options, request } = this.#opened;
+    const { interval } = request;
     const client = await this.#connections.acquire(signal);
     const read = readKeys(client, this.select, interval, options.blockBytes, signal);
     const keys = await read.catch(async (error: unknown) => {
@@ -233,7 +224,7 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
     const client = await this.#connections.acquire(signal);
     const snapshot = await exportSnapshot(client, signal);
     this.#connections.giveBack(client);
-    return openSnapshot(options, plan, request, { snapshot, server }, signal);
+    return openSnapshot({ options, plan, request }, { snapshot, server }, signal);
   }
 
   read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
@@ -246,8 +237,8 @@ export class PostgresSnapshot extends PlannedRows implements SourceSnapshot {
   }
 
   readDeletes(signal: AbortSignal, keys?: readonly KeyTexts[]): AsyncGenerator<RowBlock> {
-    const { options } = this.#opened;
-    const { interval } = this.#request;
+    const { options, request } = this.#opened;
+    const { interval } = request;
     const read = (client: pg.Client) =>
       readDeletes(client, options, this.select, interval, signal, keys);
     return this.#readAll(signal, () => {}, read);

@@ -3,11 +3,11 @@ import { quoteName, quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
 import { anyInterval, type Source } from '../source.ts';
 import { inSnapshot } from './in-snapshot.ts';
-import type { SnapshotOptions } from './snapshot-connections.ts';
+import type { PlannedRequest, SnapshotOptions } from './snapshot-connections.ts';
 import { query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
-import { type PlanSelect, readRelationOf } from './plan.ts';
+import { readRelationOf } from './plan.ts';
 
 /** In seconds. */
 const searchSeconds = 8;
@@ -26,7 +26,7 @@ interface TriedRow {
  */
 export async function tryRow(
   source: Pick<Source, 'describe' | 'open'>,
-  { options, plan }: { readonly options: SnapshotOptions; readonly plan: PlanSelect },
+  { options, plan }: Omit<PlannedRequest, 'request'>,
   { name, tenantKey, ofOthers, whole }: TriedRow,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
@@ -36,7 +36,7 @@ export async function tryRow(
   const { model } = plan(request);
   const newest = await findNewestRow(options, model, tenantKey, ofOthers, signal).catch(
     async (error) => {
-      throw await findCulprit(error, options, plan, request, signal);
+      throw await findCulprit(error, { options, plan, request }, signal);
     },
   );
   if (newest === null) return warnings;
