@@ -64,7 +64,8 @@ export async function exportInterval(
   const attempt = { job, source, destination, ports, found: { ...manifest, table }, signal };
   const result = await makerOf(job)(attempt).catch(async (error: unknown) => {
     // Says whose manifest it is that the store did not replace.
-    if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
+    const isConflict = toSluiceError(error).code === 'destination.conflict';
+    if (isUnseen && isConflict) await findManifest(destination, job, ports, signal);
     throw error;
   });
   return { result, replaced: replacedBy(job, result, manifest) };
@@ -81,9 +82,6 @@ function makerOf({
   if (!erased) throw new Error('a run does not know what to erase');
   return (attempt) => eraseRows(attempt, erased);
 }
-
-const isConflict = (error: unknown): boolean =>
-  toSluiceError(error).code === 'destination.conflict';
 
 /**
  * The generation to write under. An export without a manifest replaces its files at their keys. A bucket

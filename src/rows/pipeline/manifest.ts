@@ -124,8 +124,7 @@ export async function readManifestAt(
   if (object === null || object === 'denied') return object;
   const { etag, modifiedAt = null } = object;
   const bytes = await buffer(object.body);
-  const sha256 = digestOfBytes(bytes);
-  return { manifest: await decodeManifest(bytes), etag, modifiedAt, sha256 };
+  return { manifest: await decodeManifest(bytes), etag, modifiedAt, sha256: digestOfBytes(bytes) };
 }
 
 /** Facts of an object: null if there is none, `denied` if the credentials cannot read. */

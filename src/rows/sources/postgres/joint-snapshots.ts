@@ -136,7 +136,7 @@ export class JointSnapshots {
       }
       return opened;
     } finally {
-      if (isWhole) void this.#end(client);
+      if (isWhole) void (this.#options.kept?.give(client) ?? closeConnection(client));
       else destroyConnection(client);
     }
   }
@@ -159,11 +159,6 @@ export class JointSnapshots {
     const select = plan.select(named);
     const reading = { options: this.#options, select, keys: new KeyDigest() };
     return { index, reading, slices, rows, leftBytes: maxBytes, blocks: [] };
-  }
-
-  async #end(client: pg.Client): Promise<void> {
-    const { kept } = this.#options;
-    await (kept ? kept.give(client) : closeConnection(client));
   }
 }
 

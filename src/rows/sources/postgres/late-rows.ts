@@ -34,8 +34,7 @@ export async function lookAgain(
 ): Promise<SecondLook> {
   return withPlan(planned, settled, signal, async (client, select, snapshot) => {
     const { interval } = planned.request;
-    const { blockBytes } = planned.options;
-    const keys = await readKeys(client, select, interval, blockBytes, signal);
+    const keys = await readKeys(client, select, interval, planned.options.blockBytes, signal);
     const now = { ...keys.set, snapshot };
     const isSame = now.count === earlier.count && now.digest === earlier.digest;
     if (isSame) return { now, mayHaveLateRows: false };
@@ -58,8 +57,7 @@ export async function haveRowsChanged(
 ): Promise<boolean> {
   return withPlan(planned, nowhere, signal, async (client, select) => {
     const { interval } = planned.request;
-    const { blockBytes } = planned.options;
-    const now = await readKeys(client, select, interval, blockBytes, signal);
+    const now = await readKeys(client, select, interval, planned.options.blockBytes, signal);
     if (now.count !== earlier.count) return true;
     return (await countWrittenSince(client, select, interval, earlier, signal)) !== '0';
   });
@@ -74,8 +72,7 @@ async function withPlan<T>(
   const { options, plan, request } = given;
   const { relation, describeSql, select } = plan(request);
   const reader = { tenantKey: request.tenantKey, rowSecurity: rowSecuritySql([relation], true) };
-  const begun = await begin(options, reader, settled, [], signal);
-  const { client, snapshot, serverStart } = begun;
+  const { client, snapshot, serverStart } = await begin(options, reader, settled, [], signal);
   try {
     const described = await describeColumns(client, describeSql, signal);
     const planned = select(described);

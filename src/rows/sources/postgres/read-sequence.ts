@@ -1,15 +1,12 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { anyInterval, type SequenceReading } from '../source.ts';
 import { inSnapshot } from './in-snapshot.ts';
-import type { SnapshotOptions } from './snapshot-connections.ts';
+import type { PlannedRequest } from './snapshot-connections.ts';
 import { query } from './connection.ts';
 import type { Look } from './live-transactions.ts';
-import type { PlanSelect } from './plan.ts';
 import { openSince } from './sequence-point.ts';
 
-interface Reading {
-  readonly options: SnapshotOptions;
-  readonly plan: PlanSelect;
+interface Reading extends Omit<PlannedRequest, 'request'> {
   readonly look: () => Promise<Look>;
 }
 
