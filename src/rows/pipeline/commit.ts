@@ -20,9 +20,10 @@ import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, withReceipt } from '../../foundation/domain/signature.ts';
 import { toTimestamp } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import { allTraits } from '../destinations/destination.ts';
 import type { CompleteOne, HashedFile, Tags } from './file-set.ts';
 import type { Delivery, FoundCommit, IntervalJob } from './interval-job.ts';
-import { allTraits, completeInPlace } from './in-place.ts';
+import { completeInPlace } from './in-place.ts';
 import {
   digestOfBytes,
   digestOfSchema,
@@ -87,6 +88,7 @@ async function completeNew(
   { destination, ports: { lease }, signal }: Delivery,
   writer: HashedFile,
 ): Promise<{ readonly etag: string | null }> {
+  // Before the first probe a store is assumed to behave like S3.
   const { completeIfNoneMatch } = destination.traits ?? allTraits;
   const object = completeIfNoneMatch ? null : await mayStat(destination, writer.key, signal);
   if (object !== null && object !== 'denied') {

@@ -1,12 +1,9 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { manifestKey } from '../../foundation/domain/object-keys.ts';
-import type { Destination, FileFacts } from '../destinations/destination.ts';
+import { allTraits, type Destination, type FileFacts } from '../destinations/destination.ts';
 import type { HashedFile } from './file-set.ts';
 import type { Delivery, IntervalJob, RunPorts } from './interval-job.ts';
 import { readManifestAt } from './manifest.ts';
-
-/** Before the first probe: a store is assumed to behave like S3. */
-export const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 
 /** Maximum tries if another attempt replaces a file at the same time. */
 const inPlaceTries = 4;
@@ -29,6 +26,7 @@ export async function completeInPlace(
   };
   for (let tried = 1; ; tried += 1) {
     try {
+      // Before the first probe a store is assumed to behave like S3.
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
       if (!(completeIfMatch && completeIfNoneMatch)) await look();
       return await writer.complete({ replaces: expected, lease: ports.lease });

@@ -12,31 +12,20 @@ export class UnreadAnswer extends Error {
   readonly status: number;
   /** True if the body was read to its end. */
   readonly whole: boolean;
-  /** The request, and where the store sends its client. */
-  readonly operation: string | null;
-  readonly location: string | undefined;
-  readonly region: string | undefined;
-  /** Who answered instead of the store, and what to change; null if that is not known. */
-  readonly stranger: string | null;
+  readonly facts: UnreadFacts;
 
-  constructor(
-    status: number,
-    what: string,
-    whole: boolean,
-    { operation = null, location, region, stranger = null }: UnreadFacts = {},
-  ) {
+  constructor(status: number, what: string, whole: boolean, facts: UnreadFacts = {}) {
     super(`HTTP ${status} ${what}`);
     this.name = 'UnreadAnswer';
     this.status = status;
     this.whole = whole;
-    this.operation = operation;
-    this.location = location;
-    this.region = region;
-    this.stranger = stranger;
+    this.facts = facts;
   }
 }
 
+/** The request, and where the store sends its client. */
 interface UnreadFacts {
+  /** Who answered instead of the store, and what to change; missing or null if that is not known. */
   readonly stranger?: string | null;
   readonly operation?: string | null;
   readonly location?: string | undefined;

@@ -37,15 +37,19 @@ export function toDestinationError(error: unknown, hidden: Hidden = nothingHidde
 
 /** A refused condition is not final, so it needs no error document. A redirect never ends by itself. */
 function unreadError(unread: UnreadAnswer): SluiceError {
-  const { status, whole, location, region, operation } = unread;
+  const { status, whole } = unread;
+  const { operation = null, region, location } = unread.facts;
   const message = clean(unread.message, nothingHidden);
-  const stranger = unread.stranger && clean(unread.stranger, nothingHidden, longestAdvice);
+  const { stranger = null } = unread.facts;
   const facts: Facts = {
     ...{ name: 'UnreadAnswer', status, message, operation, region, location },
     ...{ systemCode: undefined, requestId: undefined, saidByStore: false },
   };
   const cause = new StoreError(facts, message);
-  if (stranger) return new SluiceError('destination.not_a_store', stranger, cause);
+  if (stranger) {
+    const advice = clean(stranger, nothingHidden, longestAdvice);
+    return new SluiceError('destination.not_a_store', advice, cause);
+  }
   if (redirects.has(status) && whole) {
     const { code, advice = '' } = judgeRefusal(facts) ?? { code: 'destination.wrong_region' };
     return new SluiceError(code, clean(`${message}. ${advice}`, nothingHidden), cause);
@@ -183,7 +187,7 @@ function judge(facts: Facts): Verdict {
   if (systemCode === undefined || !tlsFaults.includes(systemCode)) {
     return { code: 'destination.unavailable' };
   }
-  return { code: 'destination.certificate_refused', field: 'endpoint_url' };
+  return { code: 'destination.certificate_refused' };
 }
 
 /** The answer of a server without TLS is no record of TLS. */

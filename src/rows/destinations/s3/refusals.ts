@@ -16,8 +16,6 @@ export interface StoreRefusal {
 /** The meaning of a refusal for the owner of the export. */
 export interface Verdict {
   readonly code: ErrorCode;
-  /** The field of the config to change, if it is known. */
-  readonly field?: string;
   /** A sentence about what to do, which follows the words of the store. */
   readonly advice?: string;
 }
@@ -86,8 +84,6 @@ interface Rule {
   readonly judge: (refusal: StoreRefusal) => Verdict;
 }
 
-const isPartRequest = ({ operation }: StoreRefusal) => isPartOfUpload(operation);
-
 const isAbout = (pattern: RegExp) => (refusal: StoreRefusal) =>
   pattern.test(refusal.name) || pattern.test(refusal.message);
 
@@ -97,7 +93,6 @@ const rules: readonly Rule[] = [
     when: isAbout(/second.?level.?domain.?forbidden|path.?style|virtual.?(?:host|style)/i),
     judge: () => ({
       code: 'destination.invalid_config',
-      field: 'use_virtual_style_addressing',
       advice: 'Change use_virtual_style_addressing: the store takes the bucket in the host.',
     }),
   },
@@ -107,14 +102,13 @@ const rules: readonly Rule[] = [
     judge: judgeAddress,
   },
   {
-    when: (refusal) => isPartRequest(refusal) && isAboutParts(refusal),
-    judge: () => ({ code: 'destination.invalid_parts', field: 'max_file_size_mb' }),
+    when: (refusal) => isPartOfUpload(refusal.operation) && isAboutParts(refusal),
+    judge: () => ({ code: 'destination.invalid_parts' }),
   },
   {
     when: ({ name }) => name === 'EntityTooLarge',
     judge: () => ({
       code: 'destination.invalid_config',
-      field: 'max_file_size_mb',
       advice: 'Set max_file_size_mb to a smaller number.',
     }),
   },
@@ -129,7 +123,7 @@ const rules: readonly Rule[] = [
     when: ({ name, message }) =>
       (name === 'AccessDenied' && /\bkms:/i.test(message)) ||
       (name.startsWith('KMS.') && !(name in codes)),
-    judge: () => ({ code: 'destination.kms_denied', field: 'kms_key_id' }),
+    judge: () => ({ code: 'destination.kms_denied' }),
   },
 ];
 
@@ -177,19 +171,19 @@ function judgeAddress({ name, message, region, location }: StoreRefusal): Verdic
   const code = 'destination.wrong_region';
   if (region !== undefined) {
     const at = location === undefined ? '' : `, at ${location}`;
-    return { code, field: 'region', advice: `The bucket is in ${region}${at}. Set region to it.` };
+    return { code, advice: `The bucket is in ${region}${at}. Set region to it.` };
   }
   if (location !== undefined) {
     const advice = `The store redirects to ${location}. Set region and endpoint_url to match it.`;
-    return { code, field: 'endpoint_url', advice };
+    return { code, advice };
   }
   if (name !== 'AuthorizationHeaderMalformed') {
-    return { code, field: 'region', advice: 'Set region and endpoint_url to those of the bucket.' };
+    return { code, advice: 'Set region and endpoint_url to those of the bucket.' };
   }
   // Stores also answer this to a malformed access key.
   return /\bregion\b|credential.?scope|\bscope\b/i.test(message)
-    ? { code, field: 'region', advice: 'Set region to the region of the bucket.' }
-    : { code: 'destination.invalid_credentials', field: 'aws_access_key_id' };
+    ? { code, advice: 'Set region to the region of the bucket.' }
+    : { code: 'destination.invalid_credentials' };
 }
 
 const partCodes = /^(?:EntityTooSmall|EntityTooLarge|TooManyParts|InvalidPartNumber)$/;

@@ -241,11 +241,7 @@ function abortError(signal: AbortSignal | undefined): Error {
   return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
 }
 
-interface Sent {
-  readonly protocol: string;
-  readonly hostname: string;
-  readonly port?: number;
-}
+type Sent = Pick<SdkRequest, 'protocol' | 'hostname' | 'port'>;
 
 const noHttp = 'HPE_INVALID_CONSTANT';
 
@@ -264,7 +260,7 @@ function isOtherProtocol(error: Error, outgoing: ClientRequest, { protocol }: Se
 async function explainProtocol(
   error: NodeJS.ErrnoException,
   request: Sent,
-  limits: Pick<DestinationContext, 'httpsAgent' | 'connectTimeoutMs'>,
+  limits: Limits,
   tenant: string,
 ): Promise<Error> {
   if (request.protocol === 'http:' && (await speaksTls(request, limits, tenant))) {
@@ -277,7 +273,7 @@ async function explainProtocol(
 
 function speaksTls(
   { hostname, port }: Sent,
-  { httpsAgent, connectTimeoutMs }: Pick<DestinationContext, 'httpsAgent' | 'connectTimeoutMs'>,
+  { httpsAgent, connectTimeoutMs }: Limits,
   tenant: string,
 ): Promise<boolean> {
   const owned: OwnedRequest = { tenant };
