@@ -58,9 +58,7 @@ function callsPerRun(calls: Calls, runs: number, idle: Calls, times: number): Ca
   );
 }
 
-function sumCalls(calls: Calls): number {
-  return [...calls.values()].reduce((sum, n) => sum + n, 0);
-}
+const sumCalls = (calls: Calls): number => [...calls.values()].reduce((sum, n) => sum + n, 0);
 
 /** A line for each statement, the most frequent first. */
 function describeCalls(title: string, calls: Calls): string {

@@ -46,13 +46,9 @@ export function keyOf(exportId: string, { start, end }: DataInterval): string {
   return `${exportId}/${start}-${end}`;
 }
 
-export function keyOfRun({ exportId, interval }: ClaimedRun): string {
-  return keyOf(exportId, interval);
-}
+export const keyOfRun = ({ exportId, interval }: ClaimedRun): string => keyOf(exportId, interval);
 
-function fileKeyOf(run: ClaimedRun): string {
-  return `${keyOfRun(run)}.v${run.fileGeneration}`;
-}
+const fileKeyOf = (run: ClaimedRun): string => `${keyOfRun(run)}.v${run.fileGeneration}`;
 
 /** @returns the attempt at its next step, or null once it is over */
 export async function takeStep(

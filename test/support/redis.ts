@@ -31,9 +31,7 @@ export function redisAvailable(): boolean {
 }
 
 /** Whether a test can have a Redis of its own to kill and restart: only if `redis-server` is on the PATH. */
-export function ownRedisAvailable(): boolean {
-  return inject('redis').program !== null;
-}
+export const ownRedisAvailable = (): boolean => inject('redis').program !== null;
 
 /**
  * A Redis to use: the one at REDIS_URL (shared: choose a prefix of your own), else a `redis-server`

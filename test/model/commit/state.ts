@@ -161,34 +161,22 @@ export function keyNamedBy(manifest: Manifest): string | null {
 }
 
 /** Of a key, or of an upload's id. */
-export function generationOf(key: string): number {
-  return Number(/\/v(\d+)\./.exec(key)?.[1]);
-}
+export const generationOf = (key: string): number => Number(/\/v(\d+)\./.exec(key)?.[1]);
 
-export function prefixOf(key: string): string {
-  return key.slice(0, key.indexOf('/'));
-}
+export const prefixOf = (key: string): string => key.slice(0, key.indexOf('/'));
 
 /** Where a prefix or a key is by our records: they know places by their addresses. */
-export function placeOf(key: string): string {
-  return /^(\w+):/.exec(key)?.[1] ?? 'A';
-}
+export const placeOf = (key: string): string => /^(\w+):/.exec(key)?.[1] ?? 'A';
 
 /** What is really there: two addresses can be one place. */
-export function really(key: string): string {
-  return key.replace(/^a:/, '');
-}
+export const really = (key: string): string => key.replace(/^a:/, '');
 
 /** Of objects that are not this export's. */
 export const foreign = 'foreign';
 
-export function isForeign(manifest: Manifest | null): boolean {
-  return manifest?.tag === foreign;
-}
+export const isForeign = (manifest: Manifest | null): boolean => manifest?.tag === foreign;
 
-export function lastRun(db: Database): Run | null {
-  return db.runs.at(-1) ?? null;
-}
+export const lastRun = (db: Database): Run | null => db.runs.at(-1) ?? null;
 
 /** A copy whose parts can be changed. Attempts, manifests and uploads are never changed, only replaced. */
 export function copyOf(state: State): State {

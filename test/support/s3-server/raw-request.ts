@@ -36,9 +36,7 @@ export interface RawAnswer {
 }
 
 /** `20130524T000000Z` */
-function amzDateOf(ms: number): string {
-  return new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
-}
+const amzDateOf = (ms: number): string => new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
 
 const encodePath = (path: string): string =>
   path

@@ -37,9 +37,7 @@ async function pathsNow(): Promise<string[]> {
 const pathOf = (hour: number, generation = 1) =>
   place.uri(filesOf(hour, generation).files[0]?.key ?? '');
 
-function versionText(): string {
-  return String(objects.kept.get('p/metadata/version-hint.text'));
-}
+const versionText = (): string => String(objects.kept.get('p/metadata/version-hint.text'));
 
 function newest(): TableMetadata {
   const found = objects.kept.get(`p/metadata/v${versionText()}.metadata.json`);

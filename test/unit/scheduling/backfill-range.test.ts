@@ -4,9 +4,7 @@ import type { CadenceHistory } from '../../../src/foundation/domain/schedule.ts'
 import { countIntervals, intervalsIn } from '../../../src/service/scheduling/backfill-range.ts';
 import { at, on, showIntervals, utc } from './examples.ts';
 
-function always(cadence: Cadence): CadenceHistory {
-  return [{ since: null, cadence }];
-}
+const always = (cadence: Cadence): CadenceHistory => [{ since: null, cadence }];
 
 function range(start: string, end: string): { start: number; end: number } {
   return { start: at(start), end: at(end) };

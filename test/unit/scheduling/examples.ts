@@ -49,6 +49,4 @@ export function scheduleFrom(createdAt: string, settings: Partial<Settings> = {}
 }
 
 /** The bounds of a history without intervals that other zone data decided. */
-export function on(cadences: CadenceHistory): Timeline {
-  return { cadences, decided: [] };
-}
+export const on = (cadences: CadenceHistory): Timeline => ({ cadences, decided: [] });

@@ -16,9 +16,7 @@ function intervalsDue(schedule: Schedule, now: string): string[] {
   return showIntervals(planTicks(schedule, at(now), 1000).ticks.map((tick) => tick.interval));
 }
 
-function shown(instant: Instant | null): string | null {
-  return instant === null ? null : show(instant);
-}
+const shown = (instant: Instant | null): string | null => (instant === null ? null : show(instant));
 
 describe('pausing', () => {
   test('for a thousand changes of the window keeps the state small', () => {
