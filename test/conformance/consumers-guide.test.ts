@@ -18,6 +18,7 @@ import {
 } from '../support/interval-bench.ts';
 import { projectRoot } from '../support/processes.ts';
 import { contextWith, owner } from './destination-suite.ts';
+import { inTest } from '../support/use-stage.ts';
 
 /** polars; null on a platform that it has no binary for. */
 const polars = await import('nodejs-polars').then(
@@ -224,15 +225,11 @@ it.skipIf(polars === null)('loads Parquet into polars, value by value', async ()
 
 it.each(['JSONLines', 'CSV'])('loads %s into PostgreSQL, value by value', async (format) => {
   await exportHour({ file_format: format });
-  const database = await createEmptyDatabase();
-  try {
-    await database.admin.query(commandsOf('postgres', format));
-    const { rows: found } = await database.admin.query({
-      text: `SELECT ${columnsOf(textOfPostgres).join(', ')} FROM events`,
-      rowMode: 'array',
-    });
-    expect(eventsOf(found)).toEqual(expected);
-  } finally {
-    await database.drop();
-  }
+  const database = await inTest(createEmptyDatabase());
+  await database.admin.query(commandsOf('postgres', format));
+  const { rows: found } = await database.admin.query({
+    text: `SELECT ${columnsOf(textOfPostgres).join(', ')} FROM events`,
+    rowMode: 'array',
+  });
+  expect(eventsOf(found)).toEqual(expected);
 });

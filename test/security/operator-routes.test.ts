@@ -14,6 +14,7 @@ import { storeExport } from '../support/store-export.ts';
 import { createKey } from '../support/tenants.ts';
 import { plenty } from '../support/test-api-options.ts';
 import { until } from '../support/until.ts';
+import { inTest } from '../support/use-stage.ts';
 
 const path = '/admin/queues/api/queues';
 /** What the board's API says of a queue. */
@@ -164,18 +165,16 @@ describe('the queue board', () => {
   });
 
   test('is limited like the rest of the API', async () => {
-    const limited = await startApiUnderTest({
-      queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
-      rateLimit: { ...plenty, perMinute: 3 },
-    });
-    try {
-      const { key } = await createKey(limited.db, { organizationId: null });
-      const client = limited.client.withKey(key);
-      for (let n = 0; n < 3; n += 1) expect((await client.get(path)).status).toBe(200);
-      expect((await client.get(path)).status).toBe(429);
-    } finally {
-      await limited.stop();
-    }
+    const limited = await inTest(
+      startApiUnderTest({
+        queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
+        rateLimit: { ...plenty, perMinute: 3 },
+      }),
+    );
+    const { key } = await createKey(limited.db, { organizationId: null });
+    const client = limited.client.withKey(key);
+    for (let n = 0; n < 3; n += 1) expect((await client.get(path)).status).toBe(200);
+    expect((await client.get(path)).status).toBe(429);
   });
 
   test('can pause a queue, which readiness reports', async () => {
@@ -205,24 +204,22 @@ test('/readyz is computed once for all who ask within a second', async () => {
   const answered = new Promise<void>((resolve) => {
     answer = resolve;
   });
-  const counted = await startApiUnderTest({
-    readiness: async () => {
-      computed += 1;
-      await answered;
-      return { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } };
-    },
-  });
+  const counted = await inTest(
+    startApiUnderTest({
+      readiness: async () => {
+        computed += 1;
+        await answered;
+        return { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } };
+      },
+    }),
+  );
   const began = performance.now();
-  try {
-    const many = Array.from({ length: 50 }, () => counted.client.withKey(null).get('/readyz'));
-    await until(() => computed > 0);
-    answer();
-    const answers = await Promise.all(many);
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    // On a busy machine some of them ask later than a second after the first answer.
-    expect(computed).toBeLessThanOrEqual(1 + Math.floor((performance.now() - began) / 1_000));
-    expect(computed).toBeLessThan(many.length / 2);
-  } finally {
-    await counted.stop();
-  }
+  const many = Array.from({ length: 50 }, () => counted.client.withKey(null).get('/readyz'));
+  await until(() => computed > 0);
+  answer();
+  const answers = await Promise.all(many);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  // On a busy machine some of them ask later than a second after the first answer.
+  expect(computed).toBeLessThanOrEqual(1 + Math.floor((performance.now() - began) / 1_000));
+  expect(computed).toBeLessThan(many.length / 2);
 });

@@ -8,7 +8,7 @@ import { startInstallation } from '../support/installation.ts';
 import { isNightly } from '../support/nightly.ts';
 import { peakMib } from '../support/processes.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
-import { useStage } from '../support/use-stage.ts';
+import { inTest, useStage } from '../support/use-stage.ts';
 
 const never = new AbortController().signal;
 
@@ -109,37 +109,33 @@ describe('the maximum size of a row', () => {
 test.runIf(isNightly)(
   'four runs with rows of nearly 64 MiB stay within the memory of their worker',
   async () => {
-    const installation = await startInstallation({ workers: 0 });
-    try {
-      const [team] = installation.tenant.projectIds;
-      await installation.pool.query(
-        `insert into events (uuid, team_id, event, distinct_id, inserted_at)
+    const installation = await inTest(startInstallation({ workers: 0 }));
+    const [team] = installation.tenant.projectIds;
+    await installation.pool.query(
+      `insert into events (uuid, team_id, event, distinct_id, inserted_at)
        select gen_random_uuid(), $1, repeat('a', 66000000), 'x', $2::timestamptz + n * interval '1 minute'
          from generate_series(1, 2) n`,
-        [team, hour.start],
-      );
-      const exports = await Promise.all(
-        Array.from({ length: 4 }, () =>
-          createS3Export(installation, {
-            config: { file_format: 'JSONLines', compression: 'gzip' },
-          }),
-        ),
-      );
-      for (const id of exports) await backfill(installation, id, hour);
-      const worker = await installation.startWorker({
-        WORKER_MEMORY_MB: '512',
-        WORKER_CONCURRENCY: '4',
-        // A busy machine must not take the runs away.
-        LEASE_SECONDS: '60',
-      });
-      for (const id of exports) {
-        const [run] = await untilEnded(installation, id);
-        // A run that was expected to be small begins again as a large one.
-        expect(run).toMatchObject({ status: 'Completed', faults: 0, crashes: 0, rows: 2 });
-      }
-      expect(peakMib(worker.pid)).toBeLessThan(512);
-    } finally {
-      await installation.close();
+      [team, hour.start],
+    );
+    const exports = await Promise.all(
+      Array.from({ length: 4 }, () =>
+        createS3Export(installation, {
+          config: { file_format: 'JSONLines', compression: 'gzip' },
+        }),
+      ),
+    );
+    for (const id of exports) await backfill(installation, id, hour);
+    const worker = await installation.startWorker({
+      WORKER_MEMORY_MB: '512',
+      WORKER_CONCURRENCY: '4',
+      // A busy machine must not take the runs away.
+      LEASE_SECONDS: '60',
+    });
+    for (const id of exports) {
+      const [run] = await untilEnded(installation, id);
+      // A run that was expected to be small begins again as a large one.
+      expect(run).toMatchObject({ status: 'Completed', faults: 0, crashes: 0, rows: 2 });
     }
+    expect(peakMib(worker.pid)).toBeLessThan(512);
   },
 );

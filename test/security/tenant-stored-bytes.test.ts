@@ -5,7 +5,7 @@ import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
-import { useStage } from '../support/use-stage.ts';
+import { inTest, useStage } from '../support/use-stage.ts';
 
 let client: ApiClient;
 
@@ -76,26 +76,22 @@ test('is bounded, whether it deletes it or not, over all API processes, and othe
 });
 
 test('includes the answers that an Idempotency-Key keeps', async () => {
-  const beside = await startApiBeside(api, () => ({ storedBytesPerDay: 2 * mebibyte }));
-  try {
-    const tenant = await newTenant();
-    const own = beside.client.withKey(tenant.key);
-    const path = `${tenant.path}/batch_exports`;
-    const { body } = await own.post(path, large());
-    const statuses: number[] = [];
-    for (let n = 0; n < 140; n += 1) {
-      const headers = { 'idempotency-key': `key-${n}` };
-      statuses.push((await own.post(`${path}/${body.id}/pause`, {}, { headers })).status);
-    }
-    const [kept] = await api.sql<{ bytes: number }>`select sum(octet_length(response))::int
+  const beside = await inTest(startApiBeside(api, () => ({ storedBytesPerDay: 2 * mebibyte })));
+  const tenant = await newTenant();
+  const own = beside.client.withKey(tenant.key);
+  const path = `${tenant.path}/batch_exports`;
+  const { body } = await own.post(path, large());
+  const statuses: number[] = [];
+  for (let n = 0; n < 140; n += 1) {
+    const headers = { 'idempotency-key': `key-${n}` };
+    statuses.push((await own.post(`${path}/${body.id}/pause`, {}, { headers })).status);
+  }
+  const [kept] = await api.sql<{ bytes: number }>`select sum(octet_length(response))::int
         as bytes from idempotency_keys where key_id in (select id from api_keys
         where organization_id = ${tenant.organizationId})`;
-    expect(kept?.bytes).toBeLessThanOrEqual(2 * mebibyte);
-    expect(kept?.bytes).toBeGreaterThan(mebibyte);
-    expect(statuses.at(-1)).toBe(429);
-  } finally {
-    await beside.stop();
-  }
+  expect(kept?.bytes).toBeLessThanOrEqual(2 * mebibyte);
+  expect(kept?.bytes).toBeGreaterThan(mebibyte);
+  expect(statuses.at(-1)).toBe(429);
 });
 
 test('includes the lines that own plugins write', async () => {
@@ -110,18 +106,14 @@ test('includes the lines that own plugins write', async () => {
 });
 
 test('does not count what was refused', async () => {
-  const beside = await startApiBeside(api, () => ({ storedBytesPerDay: mebibyte / 4 }));
-  try {
-    const tenant = await newTenant();
-    const own = beside.client.withKey(tenant.key);
-    const path = `${tenant.path}/batch_exports`;
-    // A rule refuses it, after the limit was asked; the schemas refuse before that.
-    const wrong = { ...large(), dsl_query: 'DELETE FROM events' };
-    for (let n = 0; n < 20; n += 1) expect((await own.post(path, wrong)).status).toBe(400);
-    expect((await own.post(path, large())).status).toBe(201);
-  } finally {
-    await beside.stop();
-  }
+  const beside = await inTest(startApiBeside(api, () => ({ storedBytesPerDay: mebibyte / 4 })));
+  const tenant = await newTenant();
+  const own = beside.client.withKey(tenant.key);
+  const path = `${tenant.path}/batch_exports`;
+  // A rule refuses it, after the limit was asked; the schemas refuse before that.
+  const wrong = { ...large(), dsl_query: 'DELETE FROM events' };
+  for (let n = 0; n < 20; n += 1) expect((await own.post(path, wrong)).status).toBe(400);
+  expect((await own.post(path, large())).status).toBe(201);
 });
 
 function pick<T>(all: readonly T[], turn: number): T {

@@ -5,7 +5,7 @@ import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts'
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
 import { testApiOptions } from '../support/test-api-options.ts';
-import { useStage } from '../support/use-stage.ts';
+import { inTest, useStage } from '../support/use-stage.ts';
 
 let client: ApiClient;
 let exports: string;
@@ -131,23 +131,21 @@ describe('a project', () => {
   });
 
   test('has so many exports, also if they are created at once, and one more for each deleted', async () => {
-    const limited = await startApiBeside(api, ({ context }) => ({
-      context: { ...context, policy: { ...context.policy, maxExportsPerProject: 3 } },
-    }));
-    try {
-      const path = `/api/projects/${api.tenant.projectIds[1]}/batch_exports`;
-      const answers = await Promise.all(
-        Array.from({ length: 6 }, () => limited.client.post(path, exportBody())),
-      );
-      expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 400, 400, 400]);
-      const { body } = await limited.client.post(path, exportBody());
-      expect(body.detail).toMatch(/has 3 exports, the maximum/);
-      const [created] = answers.filter(({ status }) => status === 201);
-      await limited.client.delete(`${path}/${created?.body.id}`);
-      expect((await limited.client.post(path, exportBody())).status).toBe(201);
-    } finally {
-      await limited.stop();
-    }
+    const limited = await inTest(
+      startApiBeside(api, ({ context }) => ({
+        context: { ...context, policy: { ...context.policy, maxExportsPerProject: 3 } },
+      })),
+    );
+    const path = `/api/projects/${api.tenant.projectIds[1]}/batch_exports`;
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => limited.client.post(path, exportBody())),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 400, 400, 400]);
+    const { body } = await limited.client.post(path, exportBody());
+    expect(body.detail).toMatch(/has 3 exports, the maximum/);
+    const [created] = answers.filter(({ status }) => status === 201);
+    await limited.client.delete(`${path}/${created?.body.id}`);
+    expect((await limited.client.post(path, exportBody())).status).toBe(201);
   });
 });
 

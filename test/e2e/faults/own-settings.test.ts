@@ -20,6 +20,7 @@ import { findOpenSettings } from '../../support/server-settings.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { findPostgresPrograms } from '../../support/stock-postgres.ts';
+import { inTest } from '../../support/use-stage.ts';
 
 const bin = findPostgresPrograms();
 const role = 'shop_exports';
@@ -230,31 +231,29 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
       const name = `few_${limited.indexOf(lane)}`;
       await admin.query(`create role ${name} login password 'app' connection limit ${limit}`);
       const { url, appUrl } = await createDatabase(name, name);
-      const installation = await startInstallation({
-        ...{ queue, workers, databaseUrl: url, reachedAt: () => appUrl },
-        env: { LEASE_SECONDS: '5' },
-      });
-      try {
-        const { pool, tenant } = installation;
-        const [teamId] = tenant.projectIds;
-        await insertEvents(pool, { team: teamId, rows: 600, ...sixHours });
-        const exportIds = [];
-        for (const name of ['one', 'two', 'three']) {
-          exportIds.push(await createS3Export(installation, { name }));
-        }
-        await Promise.all(exportIds.map((id) => backfill(installation, id, sixHours)));
-        for (const id of exportIds) {
-          const runs = await untilEnded(installation, id, { count: 6, timeoutMs: 120_000 });
-          const ends = runs.map(({ status, attempt }) => `${status} ${attempt}`);
-          expect(new Set(ends)).toEqual(new Set(['Completed 1']));
-        }
-        for (const { output } of installation.workers) {
-          expect(output()).not.toMatch(/an attempt failed|leases could not be renewed/);
-        }
-        await expectInvariants(installation);
-      } finally {
-        await installation.close();
+      const installation = await inTest(
+        startInstallation({
+          ...{ queue, workers, databaseUrl: url, reachedAt: () => appUrl },
+          env: { LEASE_SECONDS: '5' },
+        }),
+      );
+      const { pool, tenant } = installation;
+      const [teamId] = tenant.projectIds;
+      await insertEvents(pool, { team: teamId, rows: 600, ...sixHours });
+      const exportIds = [];
+      for (const name of ['one', 'two', 'three']) {
+        exportIds.push(await createS3Export(installation, { name }));
       }
+      await Promise.all(exportIds.map((id) => backfill(installation, id, sixHours)));
+      for (const id of exportIds) {
+        const runs = await untilEnded(installation, id, { count: 6, timeoutMs: 120_000 });
+        const ends = runs.map(({ status, attempt }) => `${status} ${attempt}`);
+        expect(new Set(ends)).toEqual(new Set(['Completed 1']));
+      }
+      for (const { output } of installation.workers) {
+        expect(output()).not.toMatch(/an attempt failed|leases could not be renewed/);
+      }
+      await expectInvariants(installation);
     },
   );
 });
