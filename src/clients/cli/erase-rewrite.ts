@@ -180,9 +180,7 @@ async function listAgain(
   const newest = await listNewestRuns(db, exportId, remaining);
   const ours = newest.filter(({ runId }) => own.has(runId));
   if (ours.length > 0 || performance.now() > endsAt) throw stillThere(remaining.length, newest);
-  if (!isQuiet) {
-    deps.print('Another run wrote the key meanwhile. Its interval is rewritten again.');
-  }
+  if (!isQuiet) deps.print('Another run wrote the key meanwhile. Its interval is rewritten again.');
   return remaining;
 }
 

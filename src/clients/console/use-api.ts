@@ -174,11 +174,7 @@ export function useResource<T>({
   }, [key, version, asked, reload]);
 
   const isCurrent = state.key === key;
-  return {
-    data: isCurrent ? state.data : null,
-    failure: isCurrent ? state.failure : null,
-    reload,
-  };
+  return { data: isCurrent ? state.data : null, failure: isCurrent ? state.failure : null, reload };
 }
 
 function toFailure(error: unknown): ApiFailure {

@@ -47,10 +47,7 @@ export async function placeQuickstartS3(config: Config): Promise<void> {
 export async function allowQuickstartS3(config: Config): Promise<Config> {
   const address = await findAddress(config);
   const hosts = address ? [new URL(address).host] : [];
-  return {
-    ...config,
-    ALLOWED_PRIVATE_ENDPOINTS: [...config.ALLOWED_PRIVATE_ENDPOINTS, ...hosts],
-  };
+  return { ...config, ALLOWED_PRIVATE_ENDPOINTS: [...config.ALLOWED_PRIVATE_ENDPOINTS, ...hosts] };
 }
 
 /**

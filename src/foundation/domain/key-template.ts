@@ -189,9 +189,7 @@ function checkPath(path: string, bytes: number, maxBytes = maxPrefixBytes): read
   if (path.includes('..') || path.split('/').includes('.')) {
     problems.push('It must not contain .. or a folder named with a single dot.');
   }
-  if (refusedCharacters.test(path)) {
-    problems.push('It must not contain control characters.');
-  }
+  if (refusedCharacters.test(path)) problems.push('It must not contain control characters.');
   if (bytes > maxBytes) {
     const why = maxBytes < maxPrefixBytes ? ' with these partitions' : '';
     problems.push(

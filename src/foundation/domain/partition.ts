@@ -98,8 +98,7 @@ export function findPartitionFault(
     return isTaken;
   });
   if (faults.length === 0) return null;
-  const list = names.slice(0, 100).join(', ');
-  return `${faults.join('; ')}. Columns of the rows: ${list}`;
+  return `${faults.join('; ')}. Columns of the rows: ${names.slice(0, 100).join(', ')}`;
 }
 
 /**

@@ -21,11 +21,7 @@ const privateHead = '302e020100300506032b657004220420';
 const publicHead = '302a300506032b6570032100';
 
 const privateOf = (seed: string): KeyObject =>
-  createPrivateKey({
-    key: Buffer.from(privateHead + seed, 'hex'),
-    format: 'der',
-    type: 'pkcs8',
-  });
+  createPrivateKey({ key: Buffer.from(privateHead + seed, 'hex'), format: 'der', type: 'pkcs8' });
 
 const idOf = (publicKey: string): string =>
   createHash('sha256').update(Buffer.from(publicKey, 'hex')).digest('hex').slice(0, 16);

@@ -72,8 +72,7 @@ function checkCharacters(text: string): QueryProblem | null {
   if (!bad) return null;
   const code = bad[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
   const position = Array.from(text.slice(0, bad.index)).length + 1;
-  const message = 'is not supported.';
-  return problemAt(`character U+${code}`, position, message);
+  return problemAt(`character U+${code}`, position, 'is not supported.');
 }
 
 function checkTokens(text: string, tokens: Tokens): QueryProblem | null {

@@ -147,10 +147,7 @@ function translateCase(node: TaggedNode, translate: Translate): Expression {
   const branches = listOf(args).map((branch) => {
     const when = untag(branch, translate.offset);
     onlyFields(when, ['expr', 'result'], translate.offset);
-    return {
-      when: translate.part(when.fields.expr),
-      result: translate.part(when.fields.result),
-    };
+    return { when: translate.part(when.fields.expr), result: translate.part(when.fields.result) };
   });
   return {
     kind: 'case',

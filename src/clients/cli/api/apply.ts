@@ -69,9 +69,7 @@ export async function apply({ deps, api, given, isJson }: Called): Promise<null>
   await sendChanges(api, plan.chain ?? [], refused);
   const hasChain = refused.length === 0;
   const done = hasChain ? await perform(deps, api, plan, options) : [];
-  if (!hasChain) {
-    refused.push('No export was changed, because a step of the chain was refused.');
-  }
+  if (!hasChain) refused.push('No export was changed, because a step of the chain was refused.');
   printResult(deps, options, { ...plan, chain: hasChain ? plan.chain : null }, done);
   const failed = done.filter(({ error }) => error !== null);
   const lines = [...refused, ...failed.map(({ name, error }) => `${plain(name)}: ${error}`)];

@@ -28,9 +28,7 @@ export async function readSpec(
   fields: ExportFields,
   stored?: { readonly type: string },
 ): Promise<Json> {
-  if (file === undefined && set.length === 0) {
-    throw misused('Nothing is set. Use --file or --set.');
-  }
+  if (file === undefined && set.length === 0) throw misused('Nothing is set. Use --file or --set.');
   const read = file === undefined ? {} : await readYaml(terminal, file);
   if (!isRecord(read)) throw new CliError(`${file} must hold the fields of one export.`);
   const spec = set.reduce(setField, read);

@@ -93,9 +93,7 @@ export const recordVerbs: Verbs = {
         : withRange(called),
     json: (answer) => answer,
     lines({ ranges, blocker, elements, high_water_mark: mark }, { paint }) {
-      if (ranges.length === 0) {
-        return ['No interval is complete in this range yet.'];
-      }
+      if (ranges.length === 0) return ['No interval is complete in this range yet.'];
       // Deliveries and superseded intervals are in the table of deliveries.
       const listed = elements
         ? ranges.filter(({ state }) => !['done', 'superseded', 'never_asked'].includes(state))
@@ -131,9 +129,7 @@ export const recordVerbs: Verbs = {
   changes: get('batch_exports/{id}/activity', {
     about: 'show who changed what of an export, and when',
     args: { id: theExport },
-    options: {
-      limit: ['--limit <n>', 'changes to show', { read: readWholeNumber, initial: 20 }],
-    },
+    options: { limit: ['--limit <n>', 'changes to show', { read: readWholeNumber, initial: 20 }] },
     lines: changeLines,
   }),
   statement: post('batch_exports/{id}/statements', {

@@ -107,10 +107,7 @@ export const targetVerbs: Verbs = {
   'notifications create': post('notification_targets', {
     about: 'create a target; the secret of a webhook is shown once',
     ...ofTargets,
-    options: {
-      kind: ['--kind <kind>', 'default: webhook', { choices: targetKinds }],
-      ...settings,
-    },
+    options: { kind: ['--kind <kind>', 'default: webhook', { choices: targetKinds }], ...settings },
     prepare({ given }) {
       checkEvents(given);
       return {

@@ -274,9 +274,7 @@ type Page = AnswerOf<'get', 'batch_exports/{batch_export_id}/logs'>;
 /** `sluice logs`: the latest entries, oldest first; with --follow until Ctrl-C. */
 async function logs({ deps, api, given, isJson, paint, send }: Called<Page>): Promise<null> {
   const limit = Number(given.limit);
-  if (limit < 1 || limit > pageSize) {
-    throw misused(`--limit must be 1 to ${pageSize}.`);
-  }
+  if (limit < 1 || limit > pageSize) throw misused(`--limit must be 1 to ${pageSize}.`);
   const after =
     typeof given.after === 'string' ? readSince(api, '--since', given.after) : undefined;
   const read = async (query: LogQuery) => (await send({ after, ...query })).results;

@@ -43,9 +43,7 @@ interface RangeOptions {
 /** The range of `--last`, or of `--from` and `--to`, whose default is now. @throws CliError */
 export function readRange(api: Api, { from, to, last }: RangeOptions) {
   if (last === undefined) {
-    if (from === undefined) {
-      throw misused('Name the range: --from <time>, or --last <span>.');
-    }
+    if (from === undefined) throw misused('Name the range: --from <time>, or --last <span>.');
     const end = to === undefined ? toTimestamp(minuteOf(api)) : readTime('--to', to);
     return { start_at: readTime('--from', from), end_at: end };
   }

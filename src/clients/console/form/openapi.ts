@@ -24,11 +24,6 @@ export interface SettingField extends Field {
   readonly isLocal: boolean;
 }
 
-interface OpenApiDocument {
-  readonly paths?: Readonly<Record<string, object>>;
-  readonly components?: object;
-}
-
 interface PathItem {
   readonly post?: {
     readonly requestBody?: {
@@ -41,7 +36,7 @@ const exportsPath = '/api/projects/{project_id}/batch_exports';
 
 /** Reads the OpenAPI document. Missing parts are empty. */
 export function readDescription(
-  document: OpenApiDocument,
+  document: { readonly paths?: Readonly<Record<string, object>>; readonly components?: object },
   installation: Capabilities | null = null,
 ): ApiDescription {
   const item = document.paths?.[exportsPath] as PathItem | undefined;

@@ -25,10 +25,8 @@ export function ElementsTab({ batchExport: { id, mode } }: { readonly batchExpor
   const to = query.get('to');
   const { data, failure, reload } = useResource<Coverage>({
     key: `${id} ${to}`,
-    load: (signal) => {
-      const values = { id, ...(to !== null && { to }) };
-      return api.get('batch_exports/{id}/coverage', values, signal);
-    },
+    load: (signal) =>
+      api.get('batch_exports/{id}/coverage', { id, ...(to !== null && { to }) }, signal),
     pollMs: (page) => (page?.ranges.some(isLive) ? 3_000 : 15_000),
   });
   const elements = data?.elements ?? [];

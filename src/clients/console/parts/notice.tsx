@@ -139,10 +139,6 @@ export function NeedsScope({ scope, children }: { scope: Scope; children: ReactN
   );
 }
 
-interface BoundaryProps {
-  readonly children: ReactNode;
-}
-
 interface State {
   readonly failed: boolean;
 }
@@ -151,7 +147,7 @@ interface State {
  * Shows what to do if a part of the page cannot be drawn, in place of nothing at all. A file of the page that cannot be loaded
  * ends here too: a new release may have replaced it. Give it a `key` of what it shows: another one is tried anew.
  */
-export class Boundary extends Component<BoundaryProps, State> {
+export class Boundary extends Component<{ readonly children: ReactNode }, State> {
   override state: State = { failed: false };
 
   static getDerivedStateFromError(): State {

@@ -15,10 +15,7 @@ export const parquet: EncoderDefinition = {
   // A row group held until it is whole, the pages of all columns and their dictionaries.
   memoryBytes: 56 * 1024 ** 2,
   open: (columns, compression, { tableFormat = null, ...options } = {}) =>
-    openParquet(columns, compression, undefined, {
-      ...options,
-      isOfTable: tableFormat !== null,
-    }),
+    openParquet(columns, compression, undefined, { ...options, isOfTable: tableFormat !== null }),
   tableFields: (columns, { decimalColumns = null, timeAs }) =>
     tableFieldsOf(planColumns(columns, decimalColumns, timeAs)),
   read: readParquet,

@@ -117,6 +117,7 @@ function textOfDecimal(value: unknown, scale: number): string {
 
 /** Without zeros at the end of the fraction, as PostgreSQL writes it. */
 function textOfTime(micros: bigint): string {
-  const text = textOfMicroseconds(micros).slice(11, -1);
-  return text.replace(/\.?0+$/, '');
+  return textOfMicroseconds(micros)
+    .slice(11, -1)
+    .replace(/\.?0+$/, '');
 }

@@ -64,13 +64,8 @@ export class OpenRowGroup {
   }
 }
 
-interface Layout {
-  offset: number;
-  readonly out: Uint8Array[];
-}
-
 function layChunk(
-  layout: Layout,
+  layout: { offset: number; readonly out: Uint8Array[] },
   codec: number,
   { nullCount, bounds }: ChunkSummary,
   dictionary: CompressedPage | undefined,

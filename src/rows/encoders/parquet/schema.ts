@@ -97,12 +97,7 @@ export function tableFieldsOf(columns: readonly ParquetColumn[]): readonly Table
     name,
     required: false,
     type: isList
-      ? {
-          type: 'list',
-          'element-id': ids.element,
-          element: tableType,
-          'element-required': false,
-        }
+      ? { type: 'list', 'element-id': ids.element, element: tableType, 'element-required': false }
       : tableType,
   }));
 }
