@@ -1,3 +1,4 @@
+import { useStage } from '../../support/use-stage.ts';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -127,15 +128,11 @@ async function replay(url: string, steps: readonly Step[], model: Model): Promis
 const sorted = (rows: ReadonlyMap<string, string>) => [...rows].toSorted();
 
 describe('keys that are compared', () => {
-  let server: OwnPostgres;
+  const server = useStage(startOwnPostgres);
   let opened: OpenedDestination;
   let reader: SequenceReader;
 
-  beforeAll(async () => {
-    server = await startOwnPostgres();
-    await createChangingTable(server.adminUrl);
-  }, 120_000);
-  afterAll(() => server?.stop());
+  beforeAll(() => createChangingTable(server.adminUrl));
   beforeEach(async () => {
     opened = await openedBy.File();
     reader = new SequenceReader();
@@ -288,11 +285,9 @@ describe('keys that are compared', () => {
         `select ${names.map((_, at) => `column${at + 1}::${Object.values(types)[at]}`)}`,
       ),
     );
+    const relation = { schema: 'public', name: 'odd' };
     const odd: Model = {
-      ...comparedModel(1),
-      relation: { schema: 'public', name: 'odd' },
-      keyColumns,
-      columns: plainColumns(types),
+      ...{ ...comparedModel(1), relation, keyColumns, columns: plainColumns(types) },
     };
     for (const config of [
       { file_format: 'JSONLines' },
@@ -323,9 +318,8 @@ describe('keys that are compared', () => {
     );
     const columns = plainColumns({ id: 'public.mood' });
     const relation = { schema: 'public', name: 'moods' };
-    await expect(
-      sideOf({ ...comparedModel(1), relation, columns }).attempt('recorded'),
-    ).rejects.toMatchObject({
+    const refused = sideOf({ ...comparedModel(1), relation, columns }).attempt('recorded');
+    await expect(refused).rejects.toMatchObject({
       code: 'source.model_invalid',
       detail: expect.stringContaining('Find deletes by tombstones'),
     });

@@ -15,9 +15,7 @@ import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 const side = useRunSide();
 
 /** An hourly export that was just made, and its `hours` intervals before. */
-async function quietExport(
-  hours: number,
-): Promise<{ batchExport: BatchExport; range: { startAt: number; endAt: number } }> {
+async function quietExport(hours: number) {
   const batchExport = await side.createExport({ createdMsAgo: 0 });
   const endAt = batchExport.schedule.openIntervalStart;
   return { batchExport, range: { startAt: endAt - hours * hourMs, endAt } };
@@ -29,9 +27,15 @@ const start = (batchExport: BatchExport, request: Partial<BackfillRequest>) =>
     ...request,
   });
 
+/** A backfill of all hours of such an export. */
+async function startOf(hours: number, request: Partial<BackfillRequest> = {}) {
+  const { batchExport, range } = await quietExport(hours);
+  return { ...(await start(batchExport, { ...range, ...request })), batchExport, range };
+}
+
 async function liveRuns(exportId: string): Promise<RunRow[]> {
   const runs = await side.listRuns(exportId);
-  return runs.filter((run) => run.status === 'Starting' || run.status === 'Running');
+  return runs.filter(({ status }) => status === 'Starting' || status === 'Running');
 }
 
 /** Works the backfill off; gives the order in which intervals were started. */
@@ -54,8 +58,7 @@ async function statusOf(backfillId: string) {
 
 describe('a backfill', () => {
   it('makes a run of each interval, oldest first, never more live than its concurrency', async () => {
-    const { batchExport, range } = await quietExport(7);
-    const { backfillId, totalRuns } = await start(batchExport, { ...range, concurrency: 3 });
+    const { batchExport, backfillId, totalRuns } = await startOf(7, { concurrency: 3 });
     expect(totalRuns).toBe(7);
     expect(await advanceBackfill(side.context, backfillId)).toBe(3);
     expect(await advanceBackfill(side.context, backfillId)).toBe(0);
@@ -66,17 +69,15 @@ describe('a backfill', () => {
   });
 
   it('goes backwards if the newest are wanted first', async () => {
-    const { batchExport, range } = await quietExport(5);
-    const backwards = { ...range, order: 'newest_first', concurrency: 1 } as const;
-    const { backfillId } = await start(batchExport, backwards);
+    const backwards = { order: 'newest_first', concurrency: 1 } as const;
+    const { batchExport, backfillId } = await startOf(5, backwards);
     const started = await workOff(batchExport.id, backfillId);
     expect(started).toHaveLength(5);
     expect(started).toEqual(started.toSorted().toReversed());
   });
 
   it('is advanced by many workers at once without an extra run, and ends once', async () => {
-    const { batchExport, range } = await quietExport(6);
-    const { backfillId } = await start(batchExport, { ...range, concurrency: 4 });
+    const { batchExport, backfillId } = await startOf(6, { concurrency: 4 });
     const advanceAll = () =>
       Promise.all(Array.from({ length: 6 }, () => advanceBackfill(side.context, backfillId)));
     expect((await advanceAll()).reduce((sum, made) => sum + made)).toBe(4);
@@ -92,8 +93,7 @@ describe('a backfill', () => {
   });
 
   it('continues at the same interval after its worker is lost, and its failed runs do not stop it', async () => {
-    const { batchExport, range } = await quietExport(4);
-    const { backfillId } = await start(batchExport, { ...range, concurrency: 1 });
+    const { batchExport, backfillId } = await startOf(4, { concurrency: 1 });
     await advanceBackfill(side.context, backfillId);
     const crash = new Error('killed');
     const context = {
@@ -123,11 +123,9 @@ describe('a backfill', () => {
       const reading = await side.claim(live?.id);
       // Rows that are written from now on are not in the snapshot of that run.
       const startAt = Date.parse(live?.start ?? '') - hourMs;
+      const range = { startAt, endAt: startAt + 2 * hourMs };
       const { backfillId, totalRuns } = await start(batchExport, {
-        startAt,
-        endAt: startAt + 2 * hourMs,
-        order,
-        concurrency: 5,
+        ...{ ...range, order, concurrency: 5 },
       });
       expect(totalRuns).toBe(2);
       const newest = (runs: readonly RunRow[]) => runs.filter(({ start }) => start === live?.start);
@@ -149,8 +147,7 @@ describe('a backfill', () => {
   );
 
   it('without work in many pages ends all the same', async () => {
-    const { batchExport, range } = await quietExport(1_200);
-    const first = await start(batchExport, { ...range, concurrency: 1_200 });
+    const { batchExport, range, ...first } = await startOf(1_200, { concurrency: 1_200 });
     await advanceBackfill(side.context, first.backfillId);
     await side.sql`
       update runs set status = 'Failed', finished_at = now() where export_id = ${batchExport.id}`;
@@ -180,8 +177,7 @@ describe('a backfill', () => {
 
 describe('cancelling a backfill', () => {
   it('lets its live runs finish if that is wanted, and makes no more', async () => {
-    const { batchExport, range } = await quietExport(5);
-    const { backfillId } = await start(batchExport, { ...range });
+    const { batchExport, backfillId } = await startOf(5);
     await advanceBackfill(side.context, backfillId);
     const cancel = () => cancelBackfill(side.context, batchExport.id, backfillId, 'finish');
     await cancel();
@@ -195,8 +191,7 @@ describe('cancelling a backfill', () => {
 
   it('cancels its live runs, and those a worker is making at that moment', async () => {
     for (let round = 0; round < 5; round += 1) {
-      const { batchExport, range } = await quietExport(5);
-      const { backfillId } = await start(batchExport, { ...range });
+      const { batchExport, backfillId } = await startOf(5);
       await Promise.all([
         advanceBackfill(side.context, backfillId),
         cancelBackfill(side.context, batchExport.id, backfillId, 'cancel'),
@@ -226,11 +221,7 @@ async function createWith(hours: readonly Before[], reprocess: Reprocess) {
     if (before === 'failed') await side.failAttempt(runId, denied);
   }
   const request: BackfillRequest = {
-    startAt,
-    endAt,
-    reprocess,
-    order: 'oldest_first',
-    concurrency: 100,
+    ...{ startAt, endAt, reprocess, order: 'oldest_first', concurrency: 100 },
   };
   return { batchExport, request };
 }

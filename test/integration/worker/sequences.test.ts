@@ -74,11 +74,8 @@ async function attempt(
   });
   await db.query('update outbox set available_at = now(), ready = true where run_id = $1', [runId]);
   const source = createPostgresSource({ connectionString: sourceUrl, plan: planModels([model]) });
-  const connectors = joinConnectors(
-    () => source,
-    contextWith({ fileDestinationRoot: root }),
-    context.secrets,
-  );
+  const destinations = contextWith({ fileDestinationRoot: root });
+  const connectors = joinConnectors(() => source, destinations, context.secrets);
   const statements = new RunStatements(db, context.policy.leaseMs);
   const options = { context, statements, connectors, memoryBytes: 2 ** 30, onError() {} };
   const made = new Attempt(options, await side.claim(runId), new AbortController().signal, null);
@@ -122,6 +119,13 @@ it.each([
   },
 );
 
+/** Who reads only now. */
+async function lateReader() {
+  const reader = new SequenceReader();
+  await reader.catchUp(open());
+  return reader;
+}
+
 const notesOf = (reader: SequenceReader) =>
   [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
 
@@ -157,17 +161,15 @@ it.each(
     steps.emit('thawed');
     expect(await frozen).not.toBe('completed');
     expect(await readManifests(open())).toEqual(before);
-    const reader = new SequenceReader();
-    await reader.catchUp(open());
+    const reader = await lateReader();
     expect(notesOf(reader)).toEqual(['four', 'zwei']);
   },
 );
 
 it('a source that ends in the middle delivers nothing, and one that is slow all', async () => {
   const url = new URL(side.adminUrl);
-  const proxy = await inTest(
-    startTcpProxy({ target: { host: url.hostname, port: Number(url.port) } }),
-  );
+  const target = { host: url.hostname, port: Number(url.port) };
+  const proxy = await inTest(startTcpProxy({ target }));
   url.port = String(proxy.port);
   sourceUrl = url.href;
   const { id } = await createSequence();
@@ -185,8 +187,7 @@ it('a source that ends in the middle delivers nothing, and one that is slow all'
   expect(await numbersOf()).toEqual([0]);
   proxy.delay(5);
   expect(await attempt(run)).toBe('completed');
-  const reader = new SequenceReader();
-  await reader.catchUp(open());
+  const reader = await lateReader();
   expect(reader.rows.size).toBe(2_999);
 });
 
@@ -205,8 +206,7 @@ it('new_base that is raised while an element runs, and again and again, makes a 
   const all = await readManifests(open());
   const follows = all.toSorted((a, b) => Number(a.element?.number) - Number(b.element?.number));
   expect(follows.map(({ element }) => element?.follows)).toEqual([null, 0, null, null, 3]);
-  const reader = new SequenceReader();
-  await reader.catchUp(open());
+  const reader = await lateReader();
   expect(notesOf(reader)).toEqual(['one', 'three', 'two']);
 });
 

@@ -39,14 +39,13 @@ for (const lane of queueBackends) {
 
     async function openWorker(
       env: Record<string, string> = {},
-      changed: (opened: Foundation) => Foundation = (opened) => opened,
+      changes: Partial<Foundation['producer']> = {},
     ): Promise<Foundation> {
-      const foundation = await openFoundation(
-        side.workerConfig({ ...backend.env, RETRY_BASE_SECONDS: '0', ...env }),
-        'worker',
-      );
+      const config = side.workerConfig({ ...backend.env, RETRY_BASE_SECONDS: '0', ...env });
+      const foundation = await openFoundation(config, 'worker');
       foundations.push(foundation);
-      workers.push(await startWorker(changed(foundation)));
+      const producer = { ...foundation.producer, ...changes };
+      workers.push(await startWorker({ ...foundation, producer }));
       return foundation;
     }
 
@@ -81,22 +80,14 @@ for (const lane of queueBackends) {
       );
 
     it('restores its recurring jobs although the queue does not say in time whether it is paused', async () => {
-      const listPaused = async () => {
-        throw new Error('the queue did not answer within 1000 ms');
-      };
-      await openWorker({}, (opened) => ({
-        ...opened,
-        producer: { ...opened.producer, listPaused },
-      }));
+      const listPaused = () => Promise.reject(new Error('the queue did not answer within 1000 ms'));
+      await openWorker({}, { listPaused });
       const { id } = await side.createExport();
       await untilRun(id, { status: 'Completed' });
     });
 
     itOnce('reports for how long no tick has come', async () => {
-      await openWorker({}, (opened) => ({
-        ...opened,
-        producer: { ...opened.producer, ensureRecurring: async () => {} },
-      }));
+      await openWorker({}, { ensureRecurring: async () => {} });
       await until(async () => ((await findSilence(side.db)) ?? 0) >= 3);
       await openWorker();
       await until(async () => ((await findSilence(side.db)) ?? 9) < 3);
@@ -192,10 +183,7 @@ for (const lane of queueBackends) {
             runs = await side.listRuns(id);
             return runs.length === 24 && runs.every((run) => run.status === 'Completed');
           },
-          {
-            message: () =>
-              `all runs are completed: ${JSON.stringify(runs.filter((run) => run.status !== 'Completed'))}`,
-          },
+          { message: () => `all runs are completed: ${JSON.stringify(runs)}` },
         );
         for (const run of await side.listRuns(id)) expect(run.crashes).toBe(0);
         const receipts = await side.sql`select 1 from receipts where export_id = ${id}`;
