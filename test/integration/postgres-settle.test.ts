@@ -109,8 +109,7 @@ it('waits for each transaction that began before the end, and no row of theirs i
   const settled = settle();
   const { isDone } = watch(settled);
   await looks(2);
-  expect(isDone()).toBe(false);
-  expect(await eventsBefore(end)).toEqual(['in time']);
+  expect([isDone(), await eventsBefore(end)]).toEqual([false, ['in time']]);
 
   await late.query('COMMIT');
   await looks(2);

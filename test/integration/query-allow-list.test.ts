@@ -161,8 +161,7 @@ describe('the statements on the server', () => {
 
   test('a condition that fails on the rows of others never sees them', async () => {
     const dear = select('SELECT event FROM events WHERE properties.n::int >= 0');
-    expect(await countOf(dear)).toBe(60);
-    expect((await copy(dear)).includes('secret')).toBe(false);
+    expect([await countOf(dear), (await copy(dear)).includes('secret')]).toEqual([60, false]);
     await expect(countOf({ ...dear, tenantKey: '2' })).rejects.toThrow('secret of team 2');
   });
 

@@ -77,8 +77,7 @@ describe('a file smaller than a part, at a key of its own', () => {
     const { writer, heard } = await begin(destination, bytes.subarray(0, partBytes - 1));
     expect(operations()).toEqual([]);
     await writer.write(bytes.subarray(partBytes - 1));
-    expect(operations()[0]).toBe('CreateMultipartUpload');
-    expect(heard[0]).toBe('starting');
+    expect([operations()[0], heard[0]]).toEqual(['CreateMultipartUpload', 'starting']);
     await writer.complete({ replaces: null });
     expect(store.server.objects(bucket)).toMatchObject([
       { parts: 3, crc32: expect.any(String), metadata: { 'sluice-export': 'export 1' } },
@@ -144,8 +143,7 @@ describe('the put of a small file', () => {
     const { writer } = await begin(destination);
     const fault = onPut(effect);
     await writer.complete({ replaces: null });
-    expect(fault.hits).toBe(1);
-    expect((await readAll(destination, 'a.jsonl'))?.equals(small)).toBe(true);
+    expect([fault.hits, (await readAll(destination, 'a.jsonl'))?.equals(small)]).toEqual([1, true]);
   });
 
   it('is a success if its answer was lost: the object is its own', async () => {

@@ -189,8 +189,7 @@ describe('the parts of a file', () => {
     store = await openStore({ quirks: { parts: 'equal' } }, limits);
     await store.destination.probe(soon());
     const error = await errorOf(write(store.destination, 'a', long));
-    expect(error.code).toBe('destination.invalid_parts');
-    expect(error.spec.retryable).toBe(true);
+    expect([error.code, error.spec.retryable]).toEqual(['destination.invalid_parts', true]);
     expect(describeError(error)).toContain('max_file_size_mb');
     const { traits } = store.destination;
     expect(traits?.parts.equal).toBe(true);

@@ -211,8 +211,7 @@ describe('a lease that ends', () => {
     const { agent, lease, asked } = endsOnConnect();
     store = await openStore({}, { httpAgent: agent });
     const committed = store.open(allTraits).commitManifest(key, body1, null, { lease });
-    expect(await codeOf(committed)).toBe('run.lease_lost');
-    expect(asked).toEqual([false]);
+    expect([await codeOf(committed), asked]).toEqual(['run.lease_lost', [false]]);
     expect(store.server.requests).toEqual([]);
     agent.destroy();
   });
@@ -229,8 +228,7 @@ describe('a lease that ends', () => {
       },
     };
     const committed = store.open(allTraits).commitManifest(key, body1, null, { lease });
-    expect(await codeOf(committed)).toBe('run.lease_lost');
-    expect(asked).toEqual([false, true]);
+    expect([await codeOf(committed), asked]).toEqual(['run.lease_lost', [false, true]]);
     expect(store.sent('PutObject')).toBe(1);
   });
 });
@@ -265,8 +263,7 @@ describe('a store that changes', () => {
     };
     await destination.commitManifest(key, body('2'), etag, { confirm });
     expect(await current()).toBe(String(body('2')));
-    expect(asked).toBe(1);
-    expect(destination.traits).toEqual({ ...allTraits, ifMatch: 'none' });
+    expect([asked, destination.traits]).toEqual([1, { ...allTraits, ifMatch: 'none' }]);
     // A process that dies in the middle must leave no upload.
     const operations = store.server.requests.map(({ operation }) => operation);
     expect(operations).not.toContain('CreateMultipartUpload');

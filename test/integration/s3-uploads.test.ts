@@ -65,8 +65,7 @@ describe('an upload to S3', () => {
     }
     await writer.complete();
     const [object] = server.objects('exports');
-    expect(object?.parts).toBe(3);
-    expect(object?.body().equals(bytes)).toBe(true);
+    expect([object?.parts, object?.body().equals(bytes)]).toEqual([3, true]);
   });
 
   it('grows its parts instead of cutting the file', async () => {
@@ -75,8 +74,7 @@ describe('an upload to S3', () => {
     const bytes = randomBytes(Math.round(6.8 * partBytes));
     await upload(started, bytes);
     const [object] = started.server.objects('exports');
-    expect(object?.parts).toBe(3);
-    expect(object?.body().equals(bytes)).toBe(true);
+    expect([object?.parts, object?.body().equals(bytes)]).toEqual([3, true]);
   });
 
   it('fails, and shows nothing, if the file is too large even for the largest parts', async () => {

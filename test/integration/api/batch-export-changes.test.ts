@@ -101,8 +101,7 @@ describe('update', () => {
     const { status, body } = await api.patch(`${api.exports}/${id}`, {
       destination: { config: { aws_secret_access_key: null } },
     });
-    expect(status).toBe(400);
-    expect(body.attr).toBe('destination__config__aws_secret_access_key');
+    expect([status, body.attr]).toEqual([400, 'destination__config__aws_secret_access_key']);
   });
 
   test('a new cadence begins at the boundary that closes the open interval', async () => {
@@ -163,8 +162,7 @@ describe('pause and unpause', () => {
   test('unpause is idempotent and backfills nothing by itself', async () => {
     const { id } = await api.create({ paused: true });
     const first = await api.post(`${api.exports}/${id}/unpause`);
-    expect(first.status).toBe(200);
-    expect(first.body.paused).toBe(false);
+    expect([first.status, first.body.paused]).toEqual([200, false]);
     expect(first.body).not.toHaveProperty('backfill_id');
     expect((await api.post(`${api.exports}/${id}/unpause`)).body).toEqual(first.body);
     expect((await api.get(`${api.exports}/${id}/backfills`)).body.results).toEqual([]);
@@ -232,8 +230,7 @@ describe('pause and unpause', () => {
 test('delete answers 204 without a body, and the list lacks the export', async () => {
   const { id } = await api.create({ start_at: '2024-03-01T00:00:00Z', backfill: true });
   const deleted = await api.delete(`${api.exports}/${id}/`);
-  expect(deleted.status).toBe(204);
-  expect(deleted.text).toBe('');
+  expect([deleted.status, deleted.text]).toEqual([204, '']);
   const { body } = await api.get(`${api.exports}?limit=1000`);
   expect(body.results.map((found) => found.id)).not.toContain(id);
 });

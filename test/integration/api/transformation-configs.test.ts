@@ -60,8 +60,7 @@ describe('retrieve, list, update and delete', () => {
     }
     await other.patch(`${path}/${ids[1]}`, { deleted: true });
     const { body } = await other.get(path);
-    expect(body.count).toBe(3);
-    expect(body.results.map(({ id }) => id)).toEqual([ids[3], ids[2], ids[0]]);
+    expect([body.count, body.results.map(({ id }) => id)]).toEqual([3, [ids[3], ids[2], ids[0]]]);
     const page = await other.get(`${path}?limit=1&offset=1`);
     expect(page.body.results.map(({ id }) => id)).toEqual([ids[2]]);
   });
@@ -75,8 +74,7 @@ describe('retrieve, list, update and delete', () => {
     });
     expect((await api.patch(path, { name: null })).body.name).toBe('Filter events');
     const refused = await api.patch(path, { plugin: 1 });
-    expect(refused.status).toBe(400);
-    expect(refused.body.attr).toBe('plugin');
+    expect([refused.status, refused.body.attr]).toEqual([400, 'plugin']);
     expect((await api.patch(path, { plugin: 2 })).status).toBe(200);
   });
 

@@ -74,8 +74,7 @@ it('continues after what changes no row, and begins anew after what changes rows
     'alter table things_2 add primary key (id, kind)',
     'alter table things attach partition things_2 for values in (2)',
   ];
-  expect(await baseAfter(...part)).toBe(null);
-  expect(reader.rows.has('9')).toBe(true);
+  expect([await baseAfter(...part), reader.rows.has('9')]).toEqual([null, true]);
   expect(
     await baseAfter('alter table things detach partition things_2', 'drop table things_2'),
   ).toBe('parts');
@@ -188,8 +187,7 @@ it('a policy, and an enum whose value gets another name, make a base', async () 
     'alter table ruled enable row level security',
     'create policy mine on ruled using (id = 1)',
   ];
-  expect(await baseAfter(...rule)).toBe('table');
-  expect([...reader.rows.keys()]).toEqual(['1']);
+  expect([await baseAfter(...rule), [...reader.rows.keys()]]).toEqual(['table', ['1']]);
   expect(await baseAfter('alter policy mine on ruled using (id = 2)')).toBe('table');
   expect([...reader.rows.keys()]).toEqual(['2']);
   expect(await baseAfter()).toBe(null);
@@ -279,8 +277,7 @@ it('appends each element to an Iceberg table, whose newest rows by key are those
   expect(await present()).toEqual(truth());
   await sql('truncate things', insert(5, 'five'));
   await side.attempt('recorded');
-  expect(side.last?.base).toBe('table');
-  expect(await present()).toEqual(['5 five']);
+  expect([side.last?.base, await present()]).toEqual(['table', ['5 five']]);
   const snapshots = await snapshotsOf(store.destination, 'p');
   expect(snapshots.length).toBeGreaterThanOrEqual(4);
   expect(await readByIcebird(store.destination, 'p', snapshots[0])).toHaveLength(2);
@@ -340,8 +337,7 @@ it('a version that is a time goes back to the oldest transaction that was open, 
     await late.query('commit');
   });
   await next(side, reader);
-  expect(side.last?.base).toBe(null);
-  expect(reader.rows.size).toBe(2);
+  expect([side.last?.base, reader.rows.size]).toEqual([null, 2]);
   await withClient(server.adminUrl, async (two) => {
     await two.query('begin');
     await two.query(`insert into timed values (3, ${tenant}, 0, 'prepared', 1)`);

@@ -153,8 +153,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       await attempt(bench, destination, gzip).exported;
       const before = await readableKeys(destination);
       const late = attempt(bench, destination, job);
-      expect(await codeOf(late.exported)).toBe('destination.key_taken');
-      expect(late.asked).toEqual([]);
+      expect([await codeOf(late.exported), late.asked]).toEqual(['destination.key_taken', []]);
       expect(await readableKeys(destination)).toEqual(before);
     });
   });

@@ -59,8 +59,7 @@ async function statusOf(backfillId: string) {
 describe('a backfill', () => {
   it('makes a run of each interval, oldest first, never more live than its concurrency', async () => {
     const { batchExport, backfillId, totalRuns } = await startOf(7, { concurrency: 3 });
-    expect(totalRuns).toBe(7);
-    expect(await advanceBackfill(side.context, backfillId)).toBe(3);
+    expect([totalRuns, await advanceBackfill(side.context, backfillId)]).toEqual([7, 3]);
     expect(await advanceBackfill(side.context, backfillId)).toBe(0);
     const started = await workOff(batchExport.id, backfillId);
     expect(started).toHaveLength(7);
@@ -251,8 +250,7 @@ test('a backfill of 0 runs says so, and has ended', async () => {
   const preview = await previewBackfill(side.context, batchExport, request);
   expect(preview).toMatchObject({ totalRuns: 0, skipped: 2, intervals: [] });
   const { backfillId, totalRuns } = await startBackfill(side.context, batchExport, request);
-  expect(totalRuns).toBe(0);
-  expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 0 });
+  expect([totalRuns, await statusOf(backfillId)]).toEqual([0, { status: 'Completed', total: 0 }]);
   const message = await side.sql.value`
     select message from log_entries where export_id = ${batchExport.id} order by id desc limit 1`;
   expect(message).toContain('has nothing to export: each of its 2 intervals is exported');

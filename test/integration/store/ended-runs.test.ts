@@ -86,8 +86,7 @@ describe('a run that the sweep re-enqueued while its worker slept', () => {
       await side.untilLocked();
       return { completing: waiting };
     });
-    expect(await completing).toBe(true);
-    expect(await entries()).toEqual([]);
+    expect([await completing, await entries()]).toEqual([true, []]);
   });
 });
 
@@ -131,8 +130,7 @@ it('what died before the clock of our database was set back by a day is not wait
 
   const work = { kind: 'look_back', id: 'export' } as const;
   const begin = (holder: string) => beginWork(side.db, work, holder, 60_000, false);
-  expect(await begin(randomUUID())).toBe('begun');
-  expect(await begin(randomUUID())).toBe('busy');
+  expect([await begin(randomUUID()), await begin(randomUUID())]).toEqual(['begun', 'busy']);
   await side.db.query(`update guarded_work set expires_at = ${day}`);
   expect(await begin(randomUUID())).toBe('begun');
 });
@@ -176,8 +174,7 @@ describe('an outbox row of an ended run, if there were one', () => {
     expect(await findLostRuns(side.db, null)).toMatchObject([
       { why: expect.stringMatching(/ended/) },
     ]);
-    expect(await removeEndedEntries(side.db)).toBe(1);
-    expect(await entries()).toEqual([]);
+    expect([await removeEndedEntries(side.db), await entries()]).toEqual([1, []]);
     expect(await findLostRuns(side.db, null)).toEqual([]);
   });
 

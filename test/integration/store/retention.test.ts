@@ -46,8 +46,7 @@ describe('retention', () => {
     const receipts = await side.sql`select run_id from receipts where export_id = ${id}`;
     expect(receipts).toEqual([{ run_id: runs[0]?.id }]);
     // The first tick is covered by the mark; the two after it are not.
-    expect(await count('ticks', id)).toBe(2);
-    expect(await count('log_entries', id)).toBe(0);
+    expect([await count('ticks', id), await count('log_entries', id)]).toEqual([2, 0]);
     const [live] = runs.slice(-1);
     await side.completeRuns(live?.id);
   });
@@ -63,8 +62,7 @@ describe('retention', () => {
          where o.export_id = ${id} and o.tick_at < t.tick_at) in (1, 5)`;
     await age(id, 400);
     await applyRetention(side.context);
-    expect(await count('ticks', id)).toBe(4);
-    expect(await findTornTicks(side.db, id, 1_000)).toEqual([]);
+    expect([await count('ticks', id), await findTornTicks(side.db, id, 1_000)]).toEqual([4, []]);
     expect(await findGaps(side.db, id)).toEqual([]);
     // The check still sees a gap among the intervals whose ticks are gone.
     await side.sql`delete from receipts where export_id = ${id} and data_interval_start = (

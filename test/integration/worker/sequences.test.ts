@@ -183,8 +183,7 @@ it('a source that ends in the middle delivers nothing, and one that is slow all'
   expect(await attempt(run, 'before_open', async () => proxy.resetAfterBytes(1_000_000))).toBe(
     'failed',
   );
-  expect(proxy.resets).toBe(1);
-  expect(await numbersOf()).toEqual([0]);
+  expect([proxy.resets, await numbersOf()]).toEqual([1, [0]]);
   proxy.delay(5);
   expect(await attempt(run)).toBe('completed');
   const reader = await lateReader();
@@ -221,8 +220,7 @@ it('a run that never ends its commit leaves its number to no other', async () =>
   await side.sql`
     update runs set status = 'FailedRetryable', finished_at = now() where id = ${lost}`;
   await write(put(1, 'eins'));
-  expect(await attempt(await ask(id, 2))).toBe('completed');
-  expect(await numbersOf()).toEqual([0, 1, 2]);
+  expect([await attempt(await ask(id, 2)), await numbersOf()]).toEqual(['completed', [0, 1, 2]]);
   const follows = (await readManifests(open())).map(({ element }) => element?.follows);
   expect(follows.toSorted()).toEqual([0, 0, null]);
 });

@@ -103,8 +103,7 @@ const letPass = (ms = 0) =>
 test('a run goes back with what it waits for, comes to any worker, and begins when that has ended', async () => {
   const runId = await dispatchedRun();
   const first = openWorker([open('3/1:7')]);
-  expect(await first.settle(runId)).toBe(null);
-  expect(first.asked).toEqual([{ patienceMs: 1_000 }]);
+  expect([await first.settle(runId), first.asked]).toEqual([null, [{ patienceMs: 1_000 }]]);
   expect(await dispatch()).toEqual([]);
   await expect(side.claim(runId)).rejects.toThrow('cannot be claimed');
   const exportId = await side.sql.value<string>`select export_id from runs where id = ${runId}`;
@@ -217,8 +216,7 @@ test('a run that another worker has claimed, or that went back already, is left 
   const runId = await dispatchedRun();
   const [first, frozen] = [openWorker([open('a')]), openWorker([open('b')])];
   const [needs] = await findRunNeeds(side.db, [runId]);
-  expect(await first.settle(runId)).toBe(null);
-  expect(await frozen.settle(runId)).toBe(null);
+  expect([await first.settle(runId), await frozen.settle(runId)]).toEqual([null, null]);
   expect((await findRunNeeds(side.db, [runId]))[0]?.wait?.pending).toEqual(['a']);
   await letPass();
   await dispatch();
