@@ -51,8 +51,7 @@ it('counts a file that does not load, a hook that fails and an error outside of 
 });
 
 it('does not call a run without tests a success', async () => {
-  const run = await runTests('none', {});
-  expect(run).toEqual({ code: 1, lastLine: '0 passed, 1 failed' });
+  expect(await runTests('none', {})).toEqual({ code: 1, lastLine: '0 passed, 1 failed' });
 });
 
 it('names the files that failed, and counts what passed only when it ran alone', async () => {

@@ -39,8 +39,7 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
   const client = new Client({ connectionString: url });
   client.on('error', () => {});
   await client.connect();
-  const { rows } = await client.query<Record<string, unknown>>(text).finally(() => client.end());
-  return rows;
+  return (await client.query<Record<string, unknown>>(text).finally(() => client.end())).rows;
 }
 
 describe('the embedded PostgreSQL', () => {

@@ -135,8 +135,7 @@ function onlyValues(bytes: Buffer): string[] {
 }
 
 const countOf = async (selection: Selection): Promise<number> => {
-  const { rows } = await client.query<{ count: string }>(countSql(selection));
-  return Number(rows[0]?.count);
+  return Number((await client.query<{ count: string }>(countSql(selection))).rows[0]?.count);
 };
 
 describe('the statements on the server', () => {

@@ -33,8 +33,7 @@ describe('an upload to S3', () => {
   });
 
   it('fails after its own retries, and can then be aborted', async () => {
-    const started = await start({ context: { partsInFlight: 1 } });
-    const { server, destination, sent } = started;
+    const { server, destination, sent } = await start({ context: { partsInFlight: 1 } });
     server.faults.add(part({ status: 503, code: 'SlowDown' }, { probability: 1 }));
     const { journal } = recordingJournal();
     const writer = await destination.createFile(options('a.jsonl'), journal);

@@ -160,8 +160,7 @@ describe('causes', () => {
         message,
       };
     };
-    const before = await readCounts();
-    expect(before).toEqual({ causes: 9, exports: 3, own: 3, metric: 12, message: 3 });
+    expect(await readCounts()).toEqual({ causes: 9, exports: 3, own: 3, metric: 12, message: 3 });
     await api.sql`insert into runs (export_id, team_id, status, data_interval_start, data_interval_end)
        select h.export_id, e.team_id, 'Running', h.data_interval_start, h.data_interval_end
          from holes h join batch_exports e on e.id = h.export_id where h.export_id = ${id} order by 4 limit 1`;

@@ -77,8 +77,10 @@ describe('rows and bytes of a month', () => {
       const answer = await client.get(`${path}?month=2024-02&format=csv`);
       expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
       expect(answer.text.endsWith('\r\n')).toBe(true);
-      const lines = answer.text.trimEnd().split('\r\n');
-      return lines.map((line) => line.split(','));
+      return answer.text
+        .trimEnd()
+        .split('\r\n')
+        .map((line) => line.split(','));
     };
     const sums = await api.sql<{ id: string; sums: string[] }>`
       select export_id as id, array[count(*)::text, sum(rows)::text, sum(bytes)::text] as sums from receipts

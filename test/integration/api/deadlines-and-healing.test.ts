@@ -67,8 +67,7 @@ test('healing is on for a week, can be set from 0 to 720 hours, and is shown wit
   expect(await counted()).toBe(0);
   await api.post(`${made.path}/unpause`, {});
   expect(await counted()).toBe(1);
-  const changed = await api.patch(made.path, { heal_for_hours: 720 });
-  expect(changed.body.heal_for_hours).toBe(720);
+  expect((await api.patch(made.path, { heal_for_hours: 720 })).body.heal_for_hours).toBe(720);
 });
 
 test('a larger number of hours heals what failed within them before, and nothing that a person must decide', async () => {

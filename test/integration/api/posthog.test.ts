@@ -40,8 +40,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     const next = new URL(page.body.next ?? '');
     expect(next.pathname).toBe(`${exports}/`);
     expect((await api.get(next.pathname + next.search)).body.results).toHaveLength(1);
-    const current = await api.get('/api/environments/@current/batch_exports/');
-    expect(current.status).toBe(403);
+    expect((await api.get('/api/environments/@current/batch_exports/')).status).toBe(403);
     expect((await api.send('DELETE', exports)).headers.get('allow')).toContain('POST');
     expect((await api.get('/api/environments/999999/batch_exports/')).status).toBe(403);
     for (const list of ['runs', 'logs', 'backfills']) {
@@ -139,8 +138,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
   '`POST …/batch_exports/{id}/run_test_step/`': async () => {
     const { id } = await create({ destination: s3({ endpoint_url: nowhere }) });
     const path = `${exports}/${id}/run_test_step/`;
-    const stored = await api.post(path, { step: 0 });
-    expect(stored.body.result).toMatchObject({ status: 'Failed' });
+    expect((await api.post(path, { step: 0 })).body.result).toMatchObject({ status: 'Failed' });
     const other = await create({ destination: noOp });
     const changed = await api.post(`${exports}/${other.id}/run_test_step/`, { ...other, step: 0 });
     expect(changed.body.result).toMatchObject({ status: 'Passed' });

@@ -61,8 +61,7 @@ test('a key may send exactly its limit over all API processes, and then learns w
 test('costly requests, large bodies and large pages count as several', async () => {
   const api = await inTest(startApiUnderTest({ rateLimit: { perMinute: 40, perHour: 60 } }));
   const left = async (answering: Promise<ApiAnswer>) => {
-    const { headers } = await answering;
-    return Number(headers.get('ratelimit-remaining'));
+    return Number((await answering).headers.get('ratelimit-remaining'));
   };
   const { client } = api;
   const id = '00000000-0000-0000-0000-000000000000';

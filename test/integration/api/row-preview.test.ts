@@ -231,8 +231,7 @@ describe('exports that are not saved', () => {
       expect(created.status).toBe(201);
       expect(created.headers.get('sluice-warning')).toMatch(says);
       const path = `${api.exports}/${created.body.id}`;
-      const changed = await api.patch(path, { destination });
-      expect(changed.headers.get('sluice-warning')).toMatch(says);
+      expect((await api.patch(path, { destination })).headers.get('sluice-warning')).toMatch(says);
     });
 
     test('is previewed by its query and filters, without a destination', async () => {

@@ -198,8 +198,7 @@ test('the same file from several at once creates each export once, and prunes ea
   expect(created(applied)).toBe(names.length);
 
   await writeFile(shared, stringify({ exports: [wanted('One')] }));
-  const pruned = await several('--prune', '--yes');
-  for (const { code, output } of pruned) expect(code, output).toBe(0);
+  for (const { code, output } of await several('--prune', '--yes')) expect(code, output).toBe(0);
   expect((await stored()).map(({ name }) => name)).toEqual(['One']);
 });
 
@@ -235,8 +234,7 @@ test('export prints a file that apply accepts, with variables for secrets and no
 test('a directory that is stored below the project is the same, so a second apply changes nothing', async () => {
   const destination = { type: 'File', config: { directory: 'out' } };
   const file = { name: 'Files', interval: 'hour', destination };
-  const first = await apply([file]);
-  expect(first).toMatchObject({ code: 0, err: '' });
+  expect(await apply([file])).toMatchObject({ code: 0, err: '' });
   expect((await stored())[0]?.destination.config.directory).toMatch(/^\d+\/out$/);
   expect((await apply([file])).out).toContain('No change: 1 export as in the file.');
 });
@@ -295,8 +293,7 @@ test('the chain of the project is part of the file, and is applied before the ex
   const first = await applyChain([hash, drop]);
   expect(first).toMatchObject({ code: 0, err: '' });
   expect(first.out).toContain('Transformations: 2 steps created, 0 updated');
-  const second = await applyChain([hash, drop]);
-  expect(second.out).toContain('0 updated, 0 deleted, 2 unchanged.');
+  expect((await applyChain([hash, drop])).out).toContain('0 updated, 0 deleted, 2 unchanged.');
   const chain = async () =>
     (await api.get(`${api.project}/pipeline_transformation_configs`)).body.results.map(
       ({ name, enabled, order }) => [name, enabled, order],

@@ -52,8 +52,7 @@ test('status --all and causes show one row for three exports', async () => {
   expect(exports.out.match(/^failing/gm)).toHaveLength(3);
   expect(exports.out).not.toMatch(/^fine/m);
   // It is the customer's turn: nothing for the operator.
-  const checked = await operator('status', '--all', '--check');
-  expect(checked.err).not.toContain('needs the operator');
+  expect((await operator('status', '--all', '--check')).err).not.toContain('needs the operator');
   const refused = await owner(['causes']);
   const says = expect.stringContaining("not an operator's key");
   expect([refused.code, refused.err]).toEqual([4, says]);
@@ -111,8 +110,7 @@ test('delivery-record prints what is signed, or a page', async () => {
   const record = JSON.parse(signed.out);
   expect(record).toMatchObject({ type: 'sluice.delivery.v1', month: '2024-03' });
   expect(`${canonicalBytes(record)}\n`).toBe(signed.out);
-  const page = await owner(['delivery-record', '--html']);
-  expect(page.out).toContain('<h1>Delivery record</h1>');
+  expect((await owner(['delivery-record', '--html'])).out).toContain('<h1>Delivery record</h1>');
   expect((await owner(['delivery-record', '--month', 'long'])).err).toContain('month');
 });
 

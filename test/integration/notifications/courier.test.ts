@@ -209,8 +209,7 @@ describe('a receiver', () => {
     // Theirs happened first, and there are five times as many as one tenant may have in progress.
     await happen();
     await happen({}, theirs.id);
-    const both = senderTo([receiver, slow], { timeoutMs: 1_500 });
-    const courier = couriers.add(both);
+    const courier = couriers.add(senderTo([receiver, slow], { timeoutMs: 1_500 }));
     await courier.collect();
     const [underWay] = await side.sql<{ n: number }>`
       select count(*) as n from notification_deliveries where organization_id = ${side.tenant.organizationId}

@@ -59,8 +59,7 @@ describe('an export', () => {
   });
 
   it('notifies that Sluice paused it, not that a person did', async () => {
-    const { runIds } = await side.exportWithRuns(10);
-    for (const run of runIds) await side.failAttempt(run, denied);
+    for (const run of (await side.exportWithRuns(10)).runIds) await side.failAttempt(run, denied);
     expect(await types()).toEqual(['export.failing', 'export.paused']);
     const paused = (await deliveriesOf(side.db))[1];
     expect(paused?.facts).toMatchObject({ failure_streak: 10 });

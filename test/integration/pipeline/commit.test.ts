@@ -78,8 +78,7 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
       const again = attempt(bench, destination, { ...job, intent: { ...intent, files } });
       const { result } = await again.exported;
       expect(again.asked).toContain('reading');
-      const named = (await readManifest(destination)).files;
-      expect(result.files).toMatchObject(named);
+      expect(result.files).toMatchObject((await readManifest(destination)).files);
     });
 
     it.each([

@@ -88,8 +88,7 @@ function dieAt(step: FailpointName): void {
 /** The rows of the current files in the order of the files, as JSON of their values. */
 async function readRows(job: IntervalJob, result: ExportedInterval['result'], names: string[]) {
   const columns = names.map((name) => ({ name, type: 'text' as const }));
-  const rows = await rowsIn(destination, job, result, columns);
-  return rows.map(({ row }) => JSON.stringify(row));
+  return (await rowsIn(destination, job, result, columns)).map(({ row }) => JSON.stringify(row));
 }
 
 const all = 'uuid event distinct_id properties timestamp created_at inserted_at'.split(' ');
@@ -195,8 +194,7 @@ describe('an erasure', () => {
     'after_manifest',
   ])('that dies at %s leaves the old or the new files whole, and is resumed', async (step) => {
     const job = whole();
-    const first = await attempt(bench, destination, job).exported;
-    const erase = eraseAfter(job, first);
+    const erase = eraseAfter(job, await attempt(bench, destination, job).exported);
     dieAt(step);
     const killed = attempt(sourceless, destination, erase);
     await expect(killed.exported).rejects.toThrow('killed');
@@ -287,8 +285,7 @@ describe('an erasure', () => {
 
   it('stays at the place of the files if the export has another prefix since', async () => {
     const job = whole();
-    const first = await attempt(bench, destination, job).exported;
-    const erase = eraseAfter(job, first);
+    const erase = eraseAfter(job, await attempt(bench, destination, job).exported);
     expect(erase.current?.manifestKey).toBe(manifestKey(job.names));
     await attempt(sourceless, destination, erase).exported;
     expect(await readableKeys(destination)).toContain(manifestPath);

@@ -68,8 +68,7 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     await attempt(bench, destination, job).exported;
     // The database was restored: it knows no receipt, and gives the run number 2.
     const request = { ...job.request, includeEvents: ['event 1'] };
-    const restored = firstJob({ generation: 2, request });
-    const again = attempt(bench, destination, restored);
+    const again = attempt(bench, destination, firstJob({ generation: 2, request }));
     expect((await again.exported).result.generation).toBe(7);
     expect(again.asked).toEqual(['generation above 6', 'reading', 'commit']);
   });

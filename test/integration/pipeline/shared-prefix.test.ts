@@ -144,8 +144,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
         confirmCommit: async () => void (await attempt(bench, destination, gzip).exported),
       });
       expect(await codeOf(refused.exported)).toBe('destination.conflict');
-      const keys = await readableKeys(destination);
-      expect(keys).toEqual([expect.stringMatching(/gz$/), manifestPath]);
+      expect(await readableKeys(destination)).toEqual([expect.stringMatching(/gz$/), manifestPath]);
       expect(refused.asked.at(-1)).toMatch(/^withdraw p\/\S+\.jsonl,p\/\S+_manifest\.json$/);
     });
 

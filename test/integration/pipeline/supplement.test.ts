@@ -214,8 +214,7 @@ describe('a supplement', () => {
     const again = jobAfter(job, first, { purpose: 'supplement' });
     await attempt(bench, destination, again).exported;
     expect(await readByIcebird(destination, 'p')).toHaveLength(rows + 1);
-    const snapshots = await snapshotsOf(destination, 'p');
-    expect(snapshots).toHaveLength(2);
+    expect(await snapshotsOf(destination, 'p')).toHaveLength(2);
   });
 
   it.each(['splits', 'does not split'])(
@@ -241,8 +240,7 @@ describe('a run that makes an interval anew', () => {
       const { destination, first, keys } = await deliver(job);
       const before = await readManifest(destination);
       await changeSource();
-      const again = jobAfter(job, first);
-      const refused = attempt(bench, destination, again);
+      const refused = attempt(bench, destination, jobAfter(job, first));
       await expect(refused.exported).rejects.toMatchObject({
         code: 'source.rows_missing',
         message: expect.stringMatching(
@@ -254,8 +252,7 @@ describe('a run that makes an interval anew', () => {
       expect(await readableKeys(destination)).toEqual(keys);
 
       const asked = jobAfter(job, first, { dropsMissing: true, generation: 3 });
-      const { result } = await attempt(bench, destination, asked).exported;
-      expect(result.rows).toBe(6);
+      expect((await attempt(bench, destination, asked).exported).result.rows).toBe(6);
     },
   );
 

@@ -124,8 +124,7 @@ describe('together', () => {
     await until(async () => (await countOpen()) === alone.length);
     const together = await Promise.all(opened.map(contentOf));
     for (const [index, [name, request]] of all.entries()) {
-      const apart = await contentOf(await source.open(request, never));
-      expect(together[index], name).toEqual(apart);
+      expect(together[index], name).toEqual(await contentOf(await source.open(request, never)));
     }
     expect(together.map(({ rows }) => rows.length)).toContain(200);
   });

@@ -172,8 +172,7 @@ describe('a source that is looked at', () => {
     onTestFinished(() => watch.close());
     await untilRounds(2);
     expect(await countSessions()).toBe(1);
-    const offsets = await metrics.source.clockOffsetSeconds.get();
-    expect(offsets.values).toHaveLength(models.length);
+    expect((await metrics.source.clockOffsetSeconds.get()).values).toHaveLength(models.length);
     await untilRounds(5);
     expect(await countSessions()).toBe(1);
     await side.createExport();

@@ -87,8 +87,7 @@ describe('cancelling a run', () => {
       ]);
       // Whichever won, a late job sees the current state and clears what is stale.
       await claimRun(side.db, run.runId, 'last', leaseMs);
-      const after = await side.firstRun(run.exportId);
-      expect(after.waits).toBe(false);
+      expect((await side.firstRun(run.exportId)).waits).toBe(false);
     }
   });
 });

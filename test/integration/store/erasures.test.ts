@@ -75,8 +75,7 @@ it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
 it('a run that has forgotten what it was to erase is not retried, and its error says what to do', async () => {
   const { run } = await erasing();
   await recordFault(side.context, run, failure, 0);
-  const found = await side.findRun(run);
-  expect(found.latestError).toMatch(/run the command of the erasure again\.$/);
+  expect((await side.findRun(run)).latestError).toMatch(/run the command of the erasure again\.$/);
   await expect(side.retry(run)).rejects.toThrow('the command of the erasure again');
 });
 

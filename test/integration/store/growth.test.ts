@@ -128,8 +128,7 @@ const hotPaths: readonly HotPath[] = [
       expect(runIds.length).toBeGreaterThan(10);
       expect(await findRunNeeds(db, runIds)).not.toContain(null);
       const requests = runIds.map((runId) => ({ runId, holder: runId }));
-      const claimed = await claimFree(db, requests, 60_000);
-      const runs = claimed.filter((run) => run !== null);
+      const runs = (await claimFree(db, requests, 60_000)).filter((run) => run !== null);
       expect(runs).toHaveLength(runIds.length);
       const commits = runs.map((run) => {
         const files = [{ key: `${run.runId}.jsonl` }];

@@ -109,8 +109,7 @@ describe('statements of an export', () => {
         before?.state ?? null,
         after.state,
       ]);
-    const first = await kinds(1);
-    expect(new Set(first.map(String))).toEqual(new Set(['open,,open']));
+    expect(new Set((await kinds(1)).map(String))).toEqual(new Set(['open,,open']));
     expect(new Set((await kinds(2)).map(String))).toEqual(new Set(['empty,open,empty']));
     expect(await kinds(3)).toEqual([['empty', 'empty', 'empty']]);
   });
@@ -270,8 +269,7 @@ describe('statements of an export', () => {
       begins: 'restored',
     });
     expect((await readStatement(3)).bytes).toEqual(before.bytes);
-    const first = (await readStatement(1)).statement;
-    expect(statement.bookings).toEqual(first.bookings);
+    expect(statement.bookings).toEqual((await readStatement(1)).statement.bookings);
     await put(id);
     expect((await readStatement(5)).statement.previous).toMatchObject({ number: 4 });
     for (const checker of checkers) {

@@ -104,8 +104,7 @@ describe('a statement of the schedule', () => {
     await put(id);
     const first = await readStatement(1);
     await rm(join(folder(), 'statements/1.json'));
-    const { missing } = await reconciled(id);
-    expect(missing).toEqual(['events/_sluice/statements/1.json']);
+    expect((await reconciled(id)).missing).toEqual(['events/_sluice/statements/1.json']);
     expect((await readStatement(1)).bytes).toEqual(first.bytes);
     for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^0: Right/);
   });
@@ -184,8 +183,7 @@ describe('a worker that is frozen for an hour, and goes on', () => {
       for (let more = 0; more < 3; more += 1) await sweep();
       const { number, putNumber, putFault } = await findHead(side.db, id);
       expect([putNumber, putFault]).toEqual([number, null]);
-      const statements = await readdir(join(root(), 'acme/new/_sluice/statements'));
-      expect(statements).toHaveLength(number);
+      expect(await readdir(join(root(), 'acme/new/_sluice/statements'))).toHaveLength(number);
       for (const checker of checkers) {
         expect(await runChecker(checker, join(root(), 'acme/new'))).toContain(
           `Right. The head is ${number}:`,

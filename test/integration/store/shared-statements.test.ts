@@ -26,8 +26,7 @@ const leaseMs = 60_000;
 /** An export with runs that are claimed. */
 async function claimedRuns(count: number): Promise<ClaimedRun[]> {
   const { id } = await side.exportWithRuns(count);
-  const runs = await side.listRuns(id);
-  return Promise.all(runs.map((run) => side.claim(run.id)));
+  return Promise.all((await side.listRuns(id)).map((run) => side.claim(run.id)));
 }
 
 async function stateOf({ runId, exportId }: ClaimedRun) {
@@ -74,8 +73,7 @@ describe('claims that are made together', () => {
     // Twice in one statement: one of them has it.
     await side.expireLease(first);
     const both = ['a', 'b'].map((holder) => ({ runId: first, holder }));
-    const won = await claimFree(side.db, both, leaseMs);
-    expect(won.filter((run) => run !== null)).toHaveLength(1);
+    expect((await claimFree(side.db, both, leaseMs)).filter((run) => run !== null)).toHaveLength(1);
     expect(await side.firstRun(exportId)).toMatchObject({ fence: 2, waits: false });
   });
 

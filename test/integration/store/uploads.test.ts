@@ -99,8 +99,7 @@ describe('uploads that their attempt could not abort', () => {
     expect(await look()).toEqual([]);
     // As far as our database knows, the worker lives.
     expect(uploads()).toHaveLength(foreign.length + 2);
-    const next = await side.overtake(killed.runId);
-    expect(next.fileGeneration).toBe(2);
+    expect((await side.overtake(killed.runId)).fileGeneration).toBe(2);
     await begin(`${stem}.v2.jsonl`);
     expect(await look()).toEqual([]);
     expect(uploads().toSorted()).toEqual([...foreign, `${stem}.v2.jsonl`].toSorted());
@@ -165,8 +164,7 @@ describe('uploads that their attempt could not abort', () => {
     await noteUploads(side.db, run, leaseMs);
     await side.complete(run);
     await side.sql`update receipts set manifest_key = null where export_id = ${run.exportId}`;
-    const again = await side.claim(await side.retry(run));
-    expect(again.fileGeneration).toBe(2);
+    expect((await side.claim(await side.retry(run))).fileGeneration).toBe(2);
     // Written under the generation of the receipt.
     await begin(key);
     await look();
@@ -266,6 +264,5 @@ it('manifests whose commits were begun are known until a commit is recorded', as
   expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
   await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
   await side.complete(last);
-  const again = await side.claim(await side.retry(last));
-  expect(again.begunManifests).toEqual([]);
+  expect((await side.claim(await side.retry(last))).begunManifests).toEqual([]);
 });

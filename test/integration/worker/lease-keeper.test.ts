@@ -80,8 +80,7 @@ it('asks every run to hand itself back, also those that are claimed later', asyn
   const early = keeper.keep(await claimed(), performance.now());
   keeper.releaseAll();
   expect(await codeOf(early)).toBe('run.released');
-  const late = keeper.keep(await claimed(), performance.now());
-  expect(late.aborted).toBe(true);
+  expect(keeper.keep(await claimed(), performance.now()).aborted).toBe(true);
 });
 
 it('says what an attempt is doing: the run shows it, the gauge counts it, and a late export names its source', async () => {
@@ -133,8 +132,7 @@ it.each(['hangs', 'is unreachable'])(
     const db = openTestPool(url.href);
     await db.query('select 1');
     const run = await claimed();
-    const keeper = openKeeper(db);
-    const signal = keeper.keep(run, performance.now());
+    const signal = openKeeper(db).keep(run, performance.now());
     if (how === 'hangs') proxy.pause();
     else {
       await proxy.refuse();

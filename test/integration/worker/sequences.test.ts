@@ -161,8 +161,7 @@ it.each(
     steps.emit('thawed');
     expect(await frozen).not.toBe('completed');
     expect(await readManifests(open())).toEqual(before);
-    const reader = await lateReader();
-    expect(notesOf(reader)).toEqual(['four', 'zwei']);
+    expect(notesOf(await lateReader())).toEqual(['four', 'zwei']);
   },
 );
 
@@ -186,8 +185,7 @@ it('a source that ends in the middle delivers nothing, and one that is slow all'
   expect([proxy.resets, await numbersOf()]).toEqual([1, [0]]);
   proxy.delay(5);
   expect(await attempt(run)).toBe('completed');
-  const reader = await lateReader();
-  expect(reader.rows.size).toBe(2_999);
+  expect((await lateReader()).rows.size).toBe(2_999);
 });
 
 it('new_base that is raised while an element runs, and again and again, makes a base each time', async () => {
@@ -205,8 +203,7 @@ it('new_base that is raised while an element runs, and again and again, makes a 
   const all = await readManifests(open());
   const follows = all.toSorted((a, b) => Number(a.element?.number) - Number(b.element?.number));
   expect(follows.map(({ element }) => element?.follows)).toEqual([null, 0, null, null, 3]);
-  const reader = await lateReader();
-  expect(notesOf(reader)).toEqual(['one', 'three', 'two']);
+  expect(notesOf(await lateReader())).toEqual(['one', 'three', 'two']);
 });
 
 it('a run that never ends its commit leaves its number to no other', async () => {
