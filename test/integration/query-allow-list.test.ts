@@ -116,9 +116,7 @@ async function copy(selection: Selection): Promise<Buffer> {
     type: dataTypeID === textOid ? ('text' as const) : ('as_json' as const),
   }));
   const chunks: Buffer[] = [];
-  for await (const chunk of client.query(copyTo(copySql(selection, columns)))) {
-    chunks.push(chunk);
-  }
+  for await (const chunk of client.query(copyTo(copySql(selection, columns)))) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 

@@ -156,9 +156,7 @@ it.each([
   [429, 'destination.throttled'],
 ])('a page of %i is transient', async (status, code) => {
   const destination = await openAnswering(page(status, html));
-  for (const call of Object.keys(calls)) {
-    expect((await failed(destination, call)).code).toBe(code);
-  }
+  for (const call of Object.keys(calls)) expect((await failed(destination, call)).code).toBe(code);
 });
 
 it('one page among many answers costs nothing', async () => {

@@ -247,9 +247,7 @@ describe('handing back', () => {
     const { exportId, runId } = await side.waitingRun();
     const { maxAttempts } = side.context.policy.retry;
     const error = new SluiceError('internal.database_unavailable');
-    for (let fault = 0; fault <= maxAttempts; fault += 1) {
-      await side.failAttempt(runId, error);
-    }
+    for (let fault = 0; fault <= maxAttempts; fault += 1) await side.failAttempt(runId, error);
     expect(await state(exportId)).toMatchObject({ status: 'Running', faults: 0, waits: true });
   });
 

@@ -68,9 +68,7 @@ beforeEach(async () => {
   });
   if (!stored) throw new Error('the project is full');
   item = stored;
-  for (const interval of exported) {
-    expect(await side.complete(await runOf(interval))).toBe(true);
-  }
+  for (const interval of exported) expect(await side.complete(await runOf(interval))).toBe(true);
   await recordFault(side.context, await runOf(failed), new SluiceError('query.invalid'), 0);
 });
 

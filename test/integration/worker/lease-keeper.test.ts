@@ -56,9 +56,7 @@ it('keeps all leases of a worker for much longer than one lasts', async () => {
     await until(async () => (await leaseEndMs(runId)) > first + 3 * leaseMs);
   }
   expect(signals.map((signal) => signal.aborted)).toEqual([false, false]);
-  for (const { runId } of runs) {
-    expect(await claimRun(side.db, runId, 'other', leaseMs)).toBeNull();
-  }
+  for (const { runId } of runs) expect(await claimRun(side.db, runId, 'other', leaseMs)).toBeNull();
 });
 
 it('notifies a run that it was cancelled, within seconds', async () => {
