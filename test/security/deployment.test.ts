@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { folderOfTest } from '../support/own-folder.ts';
@@ -56,4 +56,52 @@ test('without its S3 server the quickstart says what to install', () => {
     { encoding: 'utf8' },
   );
   expect(stdout).toMatch(/^StartError .*npm ci without --omit=dev/);
+});
+
+const script = path.join(root, 'scripts/sbom.mjs');
+
+const run = (cwd: string, ...args: string[]) =>
+  spawnSync(process.execPath, [script, ...args], { cwd, encoding: 'utf8' });
+
+test('every package of a production install has an allowed licence', () => {
+  expect(run(root, '--check')).toMatchObject({ status: 0, stdout: '' });
+});
+
+test('a package with another licence, or without one, is named', () => {
+  const cwd = folderOfTest();
+  const packages = {
+    '': {},
+    'node_modules/a': { version: '1.0.0', license: 'GPL-3.0-only' },
+    'node_modules/b': { version: '2.0.0' },
+    'node_modules/c': { version: '3.0.0', license: 'GPL-3.0-only', dev: true },
+    'node_modules/d': { version: '4.0.0', license: 'MIT', optionalDependencies: { e: '4.0.0' } },
+    'node_modules/e': { version: '4.0.0', optional: true },
+  };
+  writeFileSync(path.join(cwd, 'package-lock.json'), JSON.stringify({ packages }));
+  const { status, stdout } = run(cwd, '--check');
+  expect(status).toBe(1);
+  expect(stdout.trim().split('\n')).toEqual([
+    'a@1.0.0 has the licence GPL-3.0-only, which is not allowed',
+    'b@2.0.0 has the licence unknown, which is not allowed',
+  ]);
+});
+
+test('the list has what a production install has, and its checksums, without development packages', () => {
+  const cwd = folderOfTest();
+  for (const file of ['package.json', 'package-lock.json', '.npmrc']) {
+    cpSync(path.join(root, file), path.join(cwd, file));
+  }
+  expect(run(cwd).status).toBe(0);
+  const sbom = JSON.parse(readFileSync(path.join(cwd, 'dist/sbom.cdx.json'), 'utf8')) as {
+    readonly bomFormat: string;
+    readonly components: readonly { readonly name: string; readonly hashes?: readonly object[] }[];
+  };
+  expect(sbom.bomFormat).toBe('CycloneDX');
+  const names = sbom.components.map(({ name }) => name);
+  // Development packages use these too.
+  expect(names).toEqual(expect.arrayContaining(['fastify', 'ajv', '@aws-sdk/client-s3']));
+  expect(names).not.toContain('vitest');
+  expect(names).not.toContain('fauxqs');
+  expect(sbom.components.find(({ name }) => name === 'fastify')?.hashes).toHaveLength(1);
+  expect(readFileSync(path.join(cwd, 'dist/licences.md'), 'utf8')).toContain('| fastify |');
 });
