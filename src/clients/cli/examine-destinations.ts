@@ -24,12 +24,13 @@ export interface Examined {
   readonly detail: string;
 }
 
-export const ok = (check: string, detail: string): Examined => ({ check, result: 'ok', detail });
-export const failed = (check: string, detail: string): Examined => ({
-  check,
-  result: 'failed',
-  detail,
-});
+const finding =
+  (result: Examined['result']) =>
+  (check: string, detail: string): Examined => ({ check, result, detail });
+
+export const ok = finding('ok');
+export const warning = finding('warning');
+export const failed = finding('failed');
 
 /** The message of an error; of the first one if there are many. */
 export function reasonOf(error: unknown): string {
@@ -58,9 +59,7 @@ export async function examineDestinations(
   if (places.size === 0) return [];
   const context = destinationContextOf(config);
   const faulty = (check: string, detail: string, code: string): Examined =>
-    onlyInstallation && turnOfCode(code) === 'customer'
-      ? { check, result: 'warning', detail }
-      : failed(check, detail);
+    (onlyInstallation && turnOfCode(code) === 'customer' ? warning : failed)(check, detail);
   try {
     const secrets = await openSecretBox(config);
     const noSource = () => {
@@ -114,5 +113,5 @@ function untriedOf({ length }: readonly VerifiedExport[]): string {
 function untriedPlaces(count: number): readonly Examined[] {
   if (count <= 0) return [];
   const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. \`sluice causes\` names those where runs fail.`;
-  return [{ check: 'destinations', result: 'warning', detail }];
+  return [warning('destinations', detail)];
 }

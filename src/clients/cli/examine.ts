@@ -32,6 +32,7 @@ import {
   failed,
   ok,
   reasonOf,
+  warning,
 } from './examine-destinations.ts';
 import { findOfferedModels, findSourceUrl, loadModels } from '../../main/models.ts';
 import { findMailFault } from '../../main/notifications.ts';
@@ -217,11 +218,8 @@ async function examineClock(db: Database): Promise<Examined> {
   const offMs = Math.max(0, Math.abs(best.offsetMs) - best.errorMs);
   if (offMs < littleMs) return ok('clock', 'this machine and the database agree');
   const side = best.offsetMs > 0 ? 'behind' : 'ahead of';
-  return {
-    check: 'clock',
-    result: offMs < muchMs ? 'warning' : 'failed',
-    detail: `This machine is ${Math.round(offMs / 1_000)} s ${side} the database. Synchronize both with NTP.`,
-  };
+  const detail = `This machine is ${Math.round(offMs / 1_000)} s ${side} the database. Synchronize both with NTP.`;
+  return (offMs < muchMs ? warning : failed)('clock', detail);
 }
 
 async function examineMail(config: Config): Promise<readonly Examined[]> {
@@ -236,7 +234,7 @@ const examineWorkers = (db: Database): Promise<Examined> =>
     if (workers > 0) return ok('workers', `${workers} reported in the last minute`);
     const none = 'No worker has reported in the last minute';
     return exports === 0
-      ? { check: 'workers', result: 'warning', detail: `${none}. Start two.` }
+      ? warning('workers', `${none}. Start two.`)
       : failed(
           'workers',
           `${none}: ${counted(exports, 'export')} ${exports === 1 ? 'waits' : 'wait'}. Start one.`,
@@ -255,7 +253,7 @@ const examineSetAside = (db: Database): Promise<Examined> =>
     const detail =
       `Workers died repeatedly during ${shown.join(', ')}${more} (\`sluice work list\`), so no worker does it any more. ` +
       'Find the cause in the logs of the workers and fix it. Then run `sluice work retry`.';
-    return { check: 'work', result: 'warning', detail };
+    return warning('work', detail);
   });
 
 /** The findings of `findTightLimits`. */
@@ -279,7 +277,7 @@ async function examineConnections(
     );
     const details = [...tight, ...unreadLimits];
     if (details.length === 0) return [ok(check, 'the servers have room for all')];
-    return details.map((detail) => ({ check, result: 'warning', detail }));
+    return details.map((detail) => warning(check, detail));
   } catch (error) {
     return [failed(check, reasonOf(error))];
   }
@@ -300,8 +298,8 @@ async function examineModels(
         const check = `model ${model}`;
         if (findings.length === 0) return ok(check, 'good');
         const isFailed = findings.some(({ severity }) => severity === 'error');
-        const result = isFailed && (await isExported(model)) ? 'failed' : 'warning';
-        return { check, result, detail: findings.map(({ detail }) => detail).join(' ') };
+        const result = isFailed && (await isExported(model)) ? failed : warning;
+        return result(check, findings.map(({ detail }) => detail).join(' '));
       }),
     );
   } catch (error) {

@@ -1,6 +1,6 @@
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { BatchExport, Coverage } from '../api-types.ts';
-import { useConsole, useResource } from '../use-api.ts';
+import { useConsole } from '../use-api.ts';
 import {
   countStates,
   type GridRow,
@@ -18,12 +18,11 @@ import { Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { fromAt, offsetOf, useQuery } from '../use-route.ts';
 import { BackfillForm, type BackfillStart } from './backfills-tab.tsx';
-
-type Range = Coverage['ranges'][number];
+import { useCoverage } from './elements-tab.tsx';
 
 /** The state of every data interval as a grid, and a backfill of the cells that are selected. */
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
-  const { api, may } = useConsole();
+  const { may } = useConsole();
   const { id, interval, missing } = batchExport;
   const { query, setQuery } = useQuery();
   const page = offsetOf(query);
@@ -31,15 +30,9 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const [selected, setSelected] = useState<Span | null>(null);
   const shape = shapeOf(interval);
   const bounds = pageBounds(shape, page, useNow());
-  const { data, failure, reload } = useResource<Coverage>({
-    key: [id, bounds.start, bounds.end].join(),
-    load: (signal) => {
-      const [from, to] = [new Date(bounds.start), new Date(bounds.end)];
-      const values = { id, from: from.toISOString(), to: to.toISOString() };
-      return api.get('batch_exports/{id}/coverage', values, signal);
-    },
-    pollMs: (page) => (page?.ranges.some(isLive) ? 3_000 : 15_000),
-  });
+  const [from, to] = [new Date(bounds.start), new Date(bounds.end)];
+  const asked = { id, from: from.toISOString(), to: to.toISOString() };
+  const { data, failure, reload } = useCoverage(asked);
   const ranges = data?.ranges ?? [];
   // A backfill ends with the last complete interval.
   const complete = data?.to ? Date.parse(data.to) : bounds.end;
@@ -95,8 +88,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
     </section>
   );
 }
-
-const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';
 
 interface SelectionProps {
   readonly batchExport: BatchExport;

@@ -20,15 +20,9 @@ const heads = {
 
 /** Elements or snapshots, newest first, and the intervals without data: an export that has no past has no grid of intervals. */
 export function ElementsTab({ batchExport: { id, mode } }: { readonly batchExport: BatchExport }) {
-  const { api } = useConsole();
   const { query, setQuery } = useQuery();
   const to = query.get('to');
-  const { data, failure, reload } = useResource<Coverage>({
-    key: `${id} ${to}`,
-    load: (signal) =>
-      api.get('batch_exports/{id}/coverage', { id, ...(to !== null && { to }) }, signal),
-    pollMs: (page) => (page?.ranges.some(isLive) ? 3_000 : 15_000),
-  });
+  const { data, failure, reload } = useCoverage({ id, ...(to !== null && { to }) });
   const elements = data?.elements ?? [];
   const oldest = elements.length < pageSize ? null : (elements.at(-1)?.start ?? null);
   const kind = mode === 'changes' ? 'changes' : 'snapshot';
@@ -72,6 +66,15 @@ export function ElementsTab({ batchExport: { id, mode } }: { readonly batchExpor
 }
 
 const pageSize = 100;
+
+export function useCoverage(page: { id: string; from?: string; to?: string }) {
+  const { api } = useConsole();
+  return useResource({
+    key: JSON.stringify(page),
+    load: (signal) => api.get('batch_exports/{id}/coverage', page, signal),
+    pollMs: (data) => (data?.ranges.some(isLive) ? 3_000 : 15_000),
+  });
+}
 
 const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';
 
