@@ -30,10 +30,15 @@ const otherFamilyMs = 300;
 
 type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
 
+interface Kept {
+  readonly answer: Answer;
+  readonly until: number;
+}
+
 /** By c-ares: `dns.lookup` has four threads, and a few names whose server never answers would block all connections. */
 export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   const { patienceMs = 5_000, servers } = options;
-  const answers = new Map<string, { readonly answer: Answer; readonly until: number }>();
+  const answers = new Map<string, Kept>();
   const pending = new Map<string, Promise<Answer>>();
   const turns = new Turns();
 

@@ -24,6 +24,11 @@ export interface SettingField extends Field {
   readonly isLocal: boolean;
 }
 
+interface OpenApiDocument {
+  readonly paths?: Readonly<Record<string, object>>;
+  readonly components?: object;
+}
+
 interface PathItem {
   readonly post?: {
     readonly requestBody?: {
@@ -36,7 +41,7 @@ const exportsPath = '/api/projects/{project_id}/batch_exports';
 
 /** Reads the OpenAPI document. Missing parts are empty. */
 export function readDescription(
-  document: { readonly paths?: Readonly<Record<string, object>>; readonly components?: object },
+  document: OpenApiDocument,
   installation: Capabilities | null = null,
 ): ApiDescription {
   const item = document.paths?.[exportsPath] as PathItem | undefined;

@@ -64,8 +64,13 @@ export class OpenRowGroup {
   }
 }
 
+interface Layout {
+  offset: number;
+  readonly out: Uint8Array[];
+}
+
 function layChunk(
-  layout: { offset: number; readonly out: Uint8Array[] },
+  layout: Layout,
   codec: number,
   { nullCount, bounds }: ChunkSummary,
   dictionary: CompressedPage | undefined,

@@ -15,6 +15,11 @@ const GROWTH_BYTES = 65_536;
 /** Memory of the first block at the start: most runs have few rows. */
 const FIRST_BYTES = 32_768;
 
+interface Lent {
+  readonly memory: BlockMemory;
+  readonly block: { bytes: Buffer };
+}
+
 export interface SourceBlock extends RowBlock {
   /** Its memory needed a permit. */
   readonly isLarge: boolean;
@@ -49,7 +54,7 @@ export class RowBlockBuilder {
   #ready: SourceBlock[] = [];
   /** The block being filled, those given out (in order), and those that came back. */
   #memory: BlockMemory;
-  readonly #lent: { readonly memory: BlockMemory; readonly block: { bytes: Buffer } }[] = [];
+  readonly #lent: Lent[] = [];
   readonly #spare: BlockMemory[] = [];
   #end = 0;
   /** Start of the first incomplete row; the bytes before it are parsed. */
