@@ -46,16 +46,9 @@ describe('is an error of its row alone', () => {
     ],
     ['a promise that never settles', 'return new Promise(() => {});', neverSettles],
     ['a thenable that never calls back', 'return { then() {} };', neverSettles],
-    [
-      'a thenable that throws',
-      'return { get then() { throw new SyntaxError("x"); } };',
-      threw('a SyntaxError'),
-    ],
     ['nothing', 'return;', returned('nothing')],
     ['a number', 'return 5;', returned('number')],
-    ['a text', 'return JSON.stringify(event);', returned('string')],
     ['a list', 'return [event];', returned('a list')],
-    ['a function', 'return () => event;', returned('function')],
     ['a date', 'return new Date();', returned('no object')],
     [
       'a getter that throws',
@@ -68,7 +61,6 @@ describe('is an error of its row alone', () => {
       answerThrew('TypeError'),
     ],
     ['a circle', 'event.properties.self = event; return event;', answerThrew('TypeError')],
-    ['a bigint', 'event.properties.n = 5n; return event;', answerThrew('TypeError')],
     [
       'a toJSON that throws',
       'event.properties.x = { toJSON() { throw new RangeError("x"); } }; return event;',
