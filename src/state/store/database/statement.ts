@@ -22,7 +22,7 @@ export function queryRows<Row extends object, Args extends readonly unknown[] = 
   return async (sql, ...args) => sql.query<Row>(statement, valuesOf(...args));
 }
 
-function queryAs<Row extends object, Args extends readonly unknown[], Result>(
+export function queryAs<Row extends object, Args extends readonly unknown[], Result>(
   text: string,
   valuesOf: ValuesOf<Args> | undefined,
   resultOf: (rows: Row[]) => Result,

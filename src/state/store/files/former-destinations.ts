@@ -2,7 +2,7 @@ import type { StoredDestination } from '../../../foundation/domain/batch-export.
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Sql } from '../database/database.ts';
 import { command, queryRows, queryValues } from '../database/statement.ts';
-import { type DestinationRow, withDestination } from './stored-destination.ts';
+import { queryWork } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import { live, running } from '../runs/run-moves.ts';
 
@@ -107,12 +107,7 @@ export interface UncomparedPlace {
 }
 
 /** Takes one of a team. No other sweep takes it for a while, which becomes longer with each try. */
-export async function takeUncomparedPlace(
-  sql: Sql,
-  teamId: number,
-): Promise<UncomparedPlace | null> {
-  const [row] = await sql.query<DestinationRow<UncomparedPlace>>(
-    `with due as (
+export const takeUncomparedPlace = queryWork<UncomparedPlace, [teamId: number]>(`with due as (
        select f.export_id, f.version from ${uncompared} and e.team_id = $1
         order by f.compare_after nulls first limit 1 for update of f skip locked
      ), taken as (
@@ -124,11 +119,7 @@ export async function takeUncomparedPlace(
             e.destination_config as config, e.destination_secrets as secrets, e.destination_version as "destinationVersion",
             f.version as "formerVersion", f.destination_config as "formerConfig", f.destination_secrets as "formerSecrets",
             f.compare_tries >= ${maxCompareTries} as "isLastTry"
-       from taken f join batch_exports e on e.id = f.export_id join projects p on p.id = e.team_id`,
-    [teamId],
-  );
-  return row ? withDestination(row) : null;
-}
+       from taken f join batch_exports e on e.id = f.export_id join projects p on p.id = e.team_id`);
 
 /** If they are one, the former one is forgotten. @returns false if the export has moved again, or is deleted */
 export async function recordComparison(

@@ -57,15 +57,14 @@ export async function beginWork(
   return found.isBegun ? 'begun' : 'alone';
 }
 
+const own = 'kind = $1 and id = $2 and holder = $3';
+
 /** Notes that the process of the holder survived. */
-export async function endWork(sql: Sql, { kind, id }: GuardedWork, holder: string): Promise<void> {
-  const own = 'kind = $1 and id = $2 and holder = $3';
-  await sql.query(
-    `with kept as (update guarded_work set holder = null where ${own} and deaths > 0)
+export const endWork = command(
+  `with kept as (update guarded_work set holder = null where ${own} and deaths > 0)
      delete from guarded_work where ${own} and deaths = 0`,
-    [kind, id, holder],
-  );
-}
+  ({ kind, id }: GuardedWork, holder: string) => [kind, id, holder],
+);
 
 /** The process ends as it was asked to: what it leaves is no death. */
 export const leaveWork = command<[holder: string]>(

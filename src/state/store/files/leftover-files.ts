@@ -3,7 +3,7 @@ import type { LeftoverFile } from '../../../foundation/domain/receipt.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { command, queryRows, querySet, queryValues } from '../database/statement.ts';
-import { type DestinationRow, withDestination } from './stored-destination.ts';
+import { queryWork } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { Lease } from '../runs/lease.ts';
 import { live } from '../runs/run-moves.ts';
@@ -168,9 +168,7 @@ export const endRemoval = command(
 );
 
 /** Takes one interval of a team: no other sweep takes it for an hour. */
-export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork | null> {
-  const [row] = await sql.query<DestinationRow<RemovalWork>>(
-    `with due as (
+export const takeRemoval = queryWork<RemovalWork, [teamId: number]>(`with due as (
        select l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
          from ${dueRemovals} and e.team_id = $1 limit 1
      ), taken as (
@@ -183,8 +181,4 @@ export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork
             c.generation, r.file_generation as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
        join receipts c on ${isSameInterval('c', 'd')}
-       join runs r on r.id = c.run_id`,
-    [teamId],
-  );
-  return row ? withDestination(row) : null;
-}
+       join runs r on r.id = c.run_id`);

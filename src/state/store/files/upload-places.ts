@@ -4,7 +4,7 @@ import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { command, queryAny, queryRows, querySet, queryValues } from '../database/statement.ts';
-import { type DestinationRow, withDestination } from './stored-destination.ts';
+import { queryWork } from './stored-destination.ts';
 import { prepared } from '../database/prepared.ts';
 import { intervalOf, isSameInterval } from '../database/times.ts';
 import type { Lease } from '../runs/lease.ts';
@@ -63,13 +63,10 @@ export interface UploadPlace {
 }
 
 /** Takes one place of a team. No other sweep takes it before `lookMs` are over, also if this worker dies. */
-export async function takeUploadPlace(
-  sql: Sql,
-  teamId: number,
-  lookMs: number,
-): Promise<UploadPlace | null> {
-  const [row] = await sql.query<DestinationRow<UploadPlace>>(
-    `with chosen as (
+export const takeUploadPlace = queryWork<
+  UploadPlace,
+  [teamId: number, lookMs: number]
+>(`with chosen as (
        select p.export_id, p.destination_version from ${due} and e.team_id = $1
         order by p.look_at limit 1 for update of p skip locked
      ), taken as (
@@ -82,11 +79,7 @@ export async function takeUploadPlace(
             t.destination_version as "destinationVersion", t.notes, t.tries,
             exists (select from runs r where r.export_id = e.id and r.status in ${live}) as "isBusy"
        from taken t join batch_exports e on e.id = t.export_id join projects o on o.id = e.team_id
-       left join former_destinations f on f.export_id = e.id and f.version = t.destination_version`,
-    [teamId, lookMs],
-  );
-  return row ? withDestination(row) : null;
-}
+       left join former_destinations f on f.export_id = e.id and f.version = t.destination_version`);
 
 type Looked = Pick<UploadPlace, 'exportId' | 'destinationVersion' | 'notes' | 'isBusy' | 'tries'>;
 

@@ -7,7 +7,14 @@ import type {
 } from '../../../foundation/domain/statement.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { command, queryFirst, queryRows, queryValue, queryValues } from '../database/statement.ts';
+import {
+  command,
+  queryFirst,
+  queryFlag,
+  queryRows,
+  queryValue,
+  queryValues,
+} from '../database/statement.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import { findStoreTraits } from '../files/store-traits.ts';
 
@@ -186,15 +193,10 @@ const delayAfter = (tries: string): string =>
   `case when ${tries} = 0 then 0 else least(3600, 2.5 * power(2, least(${tries}, 11))) end * (0.5 + random() / 2) * interval '1 s'`;
 
 /** The next try comes later and later, up to an hour. @returns whether it is the first that failed */
-export async function notePutFault(sql: Sql, exportId: string, fault: string): Promise<boolean> {
-  const [row] = await sql.query<{ tries: number }>(
-    `update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
+export const notePutFault = queryFlag<[exportId: string, fault: string]>(`
+     update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
             statement_after = now() + ${delayAfter('statement_tries + 1')}
-      where id = $1 returning statement_tries as tries`,
-    [exportId, fault],
-  );
-  return row?.tries === 1;
-}
+      where id = $1 returning statement_tries = 1 as "isFirst"`);
 
 /** Others have our numbers: ours from there on are not put. A store that does so again and again waits longer and longer. */
 export async function beginChain(

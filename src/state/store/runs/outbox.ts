@@ -3,6 +3,7 @@ import {
   command,
   queryCount,
   queryNumber,
+  queryOne,
   queryRows,
   queryValue,
   queryValues,
@@ -156,13 +157,10 @@ export interface TakenRuns {
  * entry that another transaction has locked waits for the next choice. If the database dies in the next moment, the runs may be enqueued
  * twice, as any job may.
  */
-export async function takeRuns(
-  sql: Sql,
-  { perExport, perProject, company }: DispatchRules,
-): Promise<TakenRuns> {
-  const [taken] = await sql.query<TakenRuns>(takeWaiting, [perExport, perProject, company]);
-  return taken ?? { runs: [], organizationIds: [], smallSlots: 0, isCurrent: true };
-}
+export const takeRuns = queryOne<TakenRuns, [rules: DispatchRules]>(
+  takeWaiting,
+  ({ perExport, perProject, company }) => [perExport, perProject, company],
+);
 
 /** Notes that runs are enqueued again. */
 export const markDispatched = queryRows<EnqueuedRun, [runIds: readonly string[]]>(`

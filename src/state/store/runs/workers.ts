@@ -1,21 +1,17 @@
-import type { Sql } from '../database/database.ts';
 import { command, queryNumber, queryOne, queryValue } from '../database/statement.ts';
 
 /** @param silentSeconds how long ago it has decided schedules and dispatched runs, or has started */
-export async function reportWorker(
-  sql: Sql,
-  id: string,
-  capacity: number,
-  smallCapacity = 0,
-  silentSeconds = 0,
-): Promise<void> {
-  await sql.query(
-    `insert into workers (id, capacity, small_capacity, silent_seconds) values ($1, $2, $3, $4)
+export const reportWorker = command(
+  `insert into workers (id, capacity, small_capacity, silent_seconds) values ($1, $2, $3, $4)
      on conflict (id) do update set capacity = excluded.capacity, small_capacity = excluded.small_capacity,
             silent_seconds = excluded.silent_seconds, heartbeat_at = now()`,
-    [id, capacity, smallCapacity, silentSeconds],
-  );
-}
+  (id: string, capacity: number, smallCapacity = 0, silentSeconds = 0) => [
+    id,
+    capacity,
+    smallCapacity,
+    silentSeconds,
+  ],
+);
 
 export const removeWorker = command<[id: string]>(`delete from workers where id = $1`);
 

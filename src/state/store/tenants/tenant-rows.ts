@@ -98,21 +98,21 @@ export async function deleteTenant(tx: Sql, { organizationId, teamId }: Reach): 
 }
 
 /** Exports of a tenant, or of these of it, that are not deleted yet or have a live run. */
-export async function listExportsUnderWay(
-  sql: Sql,
-  { organizationId, teamId }: Reach,
-  limit: number,
-  exportIds: readonly string[] | null = null,
-): Promise<string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `select e.id from batch_exports e where ${ofTenant('e.team_id')} and ($4::uuid[] is null or e.id = any ($4)) and (e.deleted_at is null
+export const listExportsUnderWay = queryValues<
+  string,
+  [reach: Reach, limit: number, exportIds?: readonly string[]]
+>(
+  `select e.id from batch_exports e where ${ofTenant('e.team_id')} and ($4::uuid[] is null or e.id = any ($4)) and (e.deleted_at is null
         or exists (select from runs r where r.export_id = e.id and r.status in ${live} and r.committing_at is null)
         or exists (select from backfills b where b.export_id = e.id and b.status = 'Running'))
       order by e.id limit $3`,
-    [organizationId, teamId, limit, exportIds],
-  );
-  return rows.map(({ id }) => id);
-}
+  ({ organizationId, teamId }, limit, exportIds) => [
+    organizationId,
+    teamId,
+    limit,
+    exportIds ?? null,
+  ],
+);
 
 /** Without its uploads a worker that wakes up completes no file, and records nothing. @returns whether a live run is left */
 export async function endSilentCommits(

@@ -2,7 +2,7 @@ import { Refusal } from '../../../foundation/domain/problem.ts';
 import { tenantIdentityOf } from '../../../foundation/domain/tenant-key.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { queryOne, queryPage, queryRows, queryValues } from '../database/statement.ts';
+import { queryFirst, queryOne, queryPage, queryRows, queryValues } from '../database/statement.ts';
 import { escapeLike, type PageRequest } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
@@ -24,18 +24,15 @@ export const insertOrganization = queryOne<Organization, [name: string]>(
   `insert into organizations (name) values ($1) returning ${organizationColumns}`,
 );
 
-/** @param evenClosed also one that is being deleted */
-export async function findOrganization(
-  sql: Sql,
-  id: string,
-  { evenClosed = false } = {},
-): Promise<Organization | null> {
-  const [row] = await sql.query<Organization>(
-    `select ${organizationColumns} from organizations where id = $1 and ${isTenant} and ($2 or closed_at is null)`,
-    [id, evenClosed],
-  );
-  return row ?? null;
+interface EvenClosed {
+  /** Also one that is being deleted. */
+  readonly evenClosed?: boolean;
 }
+
+export const findOrganization = queryFirst<Organization, [id: string, more?: EvenClosed]>(
+  `select ${organizationColumns} from organizations where id = $1 and ${isTenant} and ($2 or closed_at is null)`,
+  (id, { evenClosed = false } = {}) => [id, evenClosed],
+);
 
 export interface Project {
   /** The team_id of everything it owns. */
@@ -97,18 +94,10 @@ export async function insertProject(sql: Sql, project: NewProject): Promise<Proj
   });
 }
 
-/** @param evenClosed also one that is being deleted */
-export async function findProject(
-  sql: Sql,
-  id: number,
-  { evenClosed = false } = {},
-): Promise<Project | null> {
-  const [row] = await sql.query<Project>(
-    `select ${projectColumns} from projects where id = $1 and ($2 or closed_at is null)`,
-    [id, evenClosed],
-  );
-  return row ?? null;
-}
+export const findProject = queryFirst<Project, [id: number, more?: EvenClosed]>(
+  `select ${projectColumns} from projects where id = $1 and ($2 or closed_at is null)`,
+  (id, { evenClosed = false } = {}) => [id, evenClosed],
+);
 
 export const listProjects = queryRows<Project, [organizationId: string]>(
   `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,

@@ -2,6 +2,7 @@ import type { Plugin } from '../../../foundation/domain/plugin.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
+import { queryOne } from '../database/statement.ts';
 
 /** A plugin as the catalogue holds it; a built-in one has no source and no times. */
 export interface InstalledPlugin extends Plugin {
@@ -15,15 +16,11 @@ export interface PluginSettings
   readonly source: string;
 }
 
-type Row = Omit<InstalledPlugin, 'jobs'>;
-
 const columns = `p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
-  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt"`;
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt", '[]'::jsonb as jobs`;
 
 /** In lists of steps no source is read: it may be large. */
 const columnsOfList = columns.replace('p.source', 'null as source');
-
-const toPlugin = (row: Row): InstalledPlugin => ({ ...row, jobs: [] });
 
 function valuesOf(plugin: PluginSettings): unknown[] {
   const { name, description, url, configSchema, source } = plugin;
@@ -37,11 +34,10 @@ export async function findOwnPlugins(
   ids: readonly number[],
   withSource: boolean,
 ): Promise<InstalledPlugin[]> {
-  const rows = await sql.query<Row>(
+  return sql.query<InstalledPlugin>(
     `select ${withSource ? columns : columnsOfList} from plugins p where p.organization_id = $1 and p.id = any ($2::int[])`,
     [organizationId, ids],
   );
-  return rows.map(toPlugin);
 }
 
 export async function listOwnPlugins(
@@ -55,37 +51,24 @@ export async function listOwnPlugins(
   );
   const ofOrganization = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
       from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`;
-  const rows = await sql.query<Row>(
+  const results = await sql.query<InstalledPlugin>(
     `select ${columns} from ${upToPageBytes(ofOrganization, 'page.id')} p order by p.id`,
     [organizationId, limit, offset],
   );
-  return { count: total?.count ?? 0, results: rows.map(toPlugin) };
+  return { count: total?.count ?? 0, results };
 }
 
-export async function insertPlugin(
-  tx: Sql,
-  organizationId: string,
-  plugin: PluginSettings,
-): Promise<InstalledPlugin> {
-  const [row] = await tx.query<Row>(
-    `insert into plugins as p (name, description, url, config_schema, source, organization_id)
+export const insertPlugin = queryOne<
+  InstalledPlugin,
+  [organizationId: string, plugin: PluginSettings]
+>(
+  `insert into plugins as p (name, description, url, config_schema, source, organization_id)
      values ($1, $2, $3, $4, $5, $6) returning ${columns}`,
-    [...valuesOf(plugin), organizationId],
-  );
-  if (!row) throw new Error('an insert returned no row');
-  return toPlugin(row);
-}
+  (organizationId, plugin) => [...valuesOf(plugin), organizationId],
+);
 
-export async function updatePlugin(
-  tx: Sql,
-  id: number,
-  plugin: PluginSettings,
-): Promise<InstalledPlugin> {
-  const [row] = await tx.query<Row>(
-    `update plugins p set name = $1, description = $2, url = $3, config_schema = $4, source = $5, updated_at = now()
+export const updatePlugin = queryOne<InstalledPlugin, [id: number, plugin: PluginSettings]>(
+  `update plugins p set name = $1, description = $2, url = $3, config_schema = $4, source = $5, updated_at = now()
       where p.id = $6 returning ${columns}`,
-    [...valuesOf(plugin), id],
-  );
-  if (!row) throw new Error('an update returned no row');
-  return toPlugin(row);
-}
+  (id, plugin) => [...valuesOf(plugin), id],
+);
