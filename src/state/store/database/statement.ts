@@ -1,5 +1,5 @@
 import type { Sql } from './database.ts';
-import { countedPage, type OffsetPage } from './lists.ts';
+import { countedPage, type OffsetPage, type PageRequest } from './lists.ts';
 
 /**
  * Statements as functions: `queryFirst<Run, [id: string]>('select … where id = $1')` is `(sql, id) => Promise<Run | null>`.
@@ -86,3 +86,17 @@ export const queryNumber = makerOf((rows) => valuesIn<number>(rows)[0] ?? 0);
 export const queryFlag = makerOf((rows) => valuesIn(rows)[0] === true);
 export const queryCount = makerOf((rows) => rows.length);
 export const queryAny = makerOf((rows) => rows.length > 0);
+
+/** A page of a list from two statements: the count of all, and the rows of the page. */
+export const inPages =
+  <Subject, Row extends object>(
+    count: Statement<[subject: Subject], number>,
+    rows: Statement<[subject: Subject, limit: number, offset: number], Row[]>,
+  ): Statement<[subject: Subject, page: PageRequest], OffsetPage<Row>> =>
+  async (sql, subject, { limit, offset }) => {
+    const [total, results] = await Promise.all([
+      count(sql, subject),
+      rows(sql, subject, limit, offset),
+    ]);
+    return { count: total, results };
+  };

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { command } from '../database/statement.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes } from '../database/lists.ts';
+import { command, inPages, queryNumber, queryRows } from '../database/statement.ts';
+import { upToPageBytes } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
 /** One changed field; a secret shows only that it changed. */
@@ -130,25 +130,20 @@ function beginning(value: unknown, bytes: number): string {
   return `${text.slice(0, length)}… (${bytesOf(value)} bytes)`;
 }
 
-export async function listActivity(
-  sql: Sql,
-  subject: Pick<NewActivity, 'subjectType' | 'subjectId'>,
-  page: PageRequest,
-): Promise<OffsetPage<Activity>> {
-  const values = [subject.subjectType, subject.subjectId];
-  const ofSubject = `select a.*, octet_length(a.changes::text) as size from activity a
+type Subject = Pick<NewActivity, 'subjectType' | 'subjectId'>;
+
+const ofSubject = `select a.*, octet_length(a.changes::text) as size from activity a
       where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4`;
-  const [[total], results] = await Promise.all([
-    sql.query<{ count: number }>(
-      'select count(*) from activity where subject_type = $1 and subject_id = $2',
-      values,
-    ),
-    sql.query<Activity>(
-      `select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
+
+export const listActivity = inPages(
+  queryNumber(
+    'select count(*) from activity where subject_type = $1 and subject_id = $2',
+    ({ subjectType, subjectId }: Subject) => [subjectType, subjectId],
+  ),
+  queryRows<Activity, [subject: Subject, limit: number, offset: number]>(
+    `select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
          from ${upToPageBytes(ofSubject, 'page.id desc')} a left join api_keys k on k.id = a.key_id
         order by a.id desc`,
-      [...values, page.limit, page.offset],
-    ),
-  ]);
-  return { count: total?.count ?? 0, results };
-}
+    ({ subjectType, subjectId }, limit, offset) => [subjectType, subjectId, limit, offset],
+  ),
+);

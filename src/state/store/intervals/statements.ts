@@ -9,13 +9,14 @@ import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import {
   command,
+  inPages,
   queryFirst,
   queryFlag,
+  queryNumber,
   queryRows,
   queryValue,
   queryValues,
 } from '../database/statement.ts';
-import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import { findStoreTraits } from '../files/store-traits.ts';
 
 /** The newest statement of an export, and what follows. */
@@ -106,24 +107,13 @@ export interface ListedStatement {
   readonly balance: Balance;
 }
 
-export async function listStatements(
-  sql: Sql,
-  exportId: string,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<ListedStatement>> {
-  const [[total], results] = await Promise.all([
-    sql.query<{ count: number }>('select count(*) from statements where export_id = $1', [
-      exportId,
-    ]),
-    sql.query<ListedStatement>(
-      `select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
+export const listStatements = inPages(
+  queryNumber<[exportId: string]>('select count(*) from statements where export_id = $1'),
+  queryRows<ListedStatement, [exportId: string, limit: number, offset: number]>(`
+      select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
               api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins, balance
-         from statements where export_id = $1 order by number desc limit $2 offset $3`,
-      [exportId, limit, offset],
-    ),
-  ]);
-  return { count: total?.count ?? 0, results };
-}
+         from statements where export_id = $1 order by number desc limit $2 offset $3`),
+);
 
 export const findStatement = queryValue<Buffer, [exportId: string, number: number]>(
   'select body from statements where export_id = $1 and number = $2',

@@ -5,8 +5,15 @@ import type {
 } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { command, queryAny, queryFirst, queryOne } from '../database/statement.ts';
-import type { OffsetPage, PageRequest } from '../database/lists.ts';
+import {
+  command,
+  inPages,
+  queryAny,
+  queryFirst,
+  queryNumber,
+  queryOne,
+  queryRows,
+} from '../database/statement.ts';
 import type { Reach } from '../tenants/tenants.ts';
 
 /** The settings of a target that a request can change. */
@@ -69,22 +76,14 @@ export const findNotificationTarget = queryFirst<NotificationTarget, [reach: Rea
   (reach, id) => [...reachValues(reach), id],
 );
 
-export async function listNotificationTargets(
-  sql: Sql,
-  reach: Reach,
-  page: PageRequest,
-): Promise<OffsetPage<NotificationTarget>> {
-  const rows = await sql.query<NotificationTarget & { count: number }>(
+export const listNotificationTargets = inPages(
+  queryNumber(`select count(*) from notification_targets t where ${inReach}`, reachValues),
+  queryRows<NotificationTarget, [reach: Reach, limit: number, offset: number]>(
     `select ${columns} from notification_targets t where ${inReach}
       order by t.created_at desc, t.id desc limit $3 offset $4`,
-    [...reachValues(reach), page.limit, page.offset],
-  );
-  const [total] = await sql.query<{ count: number }>(
-    `select count(*) from notification_targets t where ${inReach}`,
-    reachValues(reach),
-  );
-  return { count: total?.count ?? 0, results: rows };
-}
+    (reach, limit, offset) => [...reachValues(reach), limit, offset],
+  ),
+);
 
 /** Targets of an organization. Two transactions that ask wait for each other. */
 export async function countTargetsLocked(tx: Sql, organizationId: string): Promise<number> {

@@ -1,8 +1,8 @@
 import type { Plugin } from '../../../foundation/domain/plugin.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
-import { queryOne } from '../database/statement.ts';
+import { upToPageBytes, jsonBytes } from '../database/lists.ts';
+import { inPages, queryNumber, queryOne, queryRows } from '../database/statement.ts';
 
 /** A plugin as the catalogue holds it; a built-in one has no source and no times. */
 export interface InstalledPlugin extends Plugin {
@@ -40,23 +40,15 @@ export async function findOwnPlugins(
   );
 }
 
-export async function listOwnPlugins(
-  sql: Sql,
-  organizationId: string,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<InstalledPlugin>> {
-  const [total] = await sql.query<{ count: number }>(
-    'select count(*) from plugins where organization_id = $1',
-    [organizationId],
-  );
-  const ofOrganization = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
+const ofOrganization = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
       from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`;
-  const results = await sql.query<InstalledPlugin>(
+
+export const listOwnPlugins = inPages(
+  queryNumber<[organizationId: string]>('select count(*) from plugins where organization_id = $1'),
+  queryRows<InstalledPlugin, [organizationId: string, limit: number, offset: number]>(
     `select ${columns} from ${upToPageBytes(ofOrganization, 'page.id')} p order by p.id`,
-    [organizationId, limit, offset],
-  );
-  return { count: total?.count ?? 0, results };
-}
+  ),
+);
 
 export const insertPlugin = queryOne<
   InstalledPlugin,

@@ -2,13 +2,14 @@ import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import {
   command,
+  inPages,
   queryAny,
   queryFirst,
   queryNumber,
   queryOne,
   queryRows,
 } from '../database/statement.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
+import { upToPageBytes, jsonBytes } from '../database/lists.ts';
 import { handledLately, type StepVersion } from './chains.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
@@ -124,29 +125,21 @@ export async function countEnabledSteps(tx: Sql, teamId: number, besides: number
   return row?.count ?? 0;
 }
 
-export async function listTransformationConfigs(
-  sql: Sql,
-  teamId: number,
-  page: PageRequest,
-): Promise<OffsetPage<TransformationConfig>> {
-  // A page has each plugin once, and the config as an object and as a text.
-  const ofProject = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
+/** A page has each plugin once, and the config as an object and as a text. */
+const ofProject = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
         + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
           then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
       from (select * from pipeline_transformation_configs
              where team_id = $1 and not deleted order by "order", id limit $2 offset $3) c order by c."order", c.id`;
-  const [[total], results] = await Promise.all([
-    sql.query<{ count: number }>(
-      'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
-      [teamId],
-    ),
-    sql.query<TransformationConfig>(
-      `select ${columns} from ${upToPageBytes(ofProject, 'page."order", page.id')} c order by c."order", c.id`,
-      [teamId, page.limit, page.offset],
-    ),
-  ]);
-  return { count: total?.count ?? 0, results };
-}
+
+export const listTransformationConfigs = inPages(
+  queryNumber<[teamId: number]>(
+    'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
+  ),
+  queryRows<TransformationConfig, [teamId: number, limit: number, offset: number]>(
+    `select ${columns} from ${upToPageBytes(ofProject, 'page."order", page.id')} c order by c."order", c.id`,
+  ),
+);
 
 export const moveSteps = command(
   `update pipeline_transformation_configs c set "order" = moved.place, updated_at = clock_timestamp()
