@@ -43,7 +43,6 @@ export class Places {
   }
 }
 
-/** The folder of all files of an export with this prefix. */
 export function folderOf(prefix: string, exportId: string, model: string): string {
   return commonFolder(prefix, { table: model, batchExportId: exportId });
 }

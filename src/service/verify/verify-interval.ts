@@ -10,12 +10,14 @@ export async function verifyInterval(
   interval: VerifiedInterval,
   receipt: Receipt,
 ): Promise<IntervalAnswers> {
-  const breach = breachesOf(receipt.exportId);
   const compared = await compareRows(interval, requestOf(interval, receipt), receipt);
-  if ('faults' in compared) {
-    return { ...noAnswers, findings: compared.faults.map((detail) => breach('I4', detail)) };
-  }
+  if ('faults' in compared) return faultsOf(receipt, compared.faults);
   return answersOf(receipt, compared.rows, compared.commit);
+}
+
+export function faultsOf({ exportId }: Receipt, faults: readonly string[]): IntervalAnswers {
+  const breach = breachesOf(exportId);
+  return { ...noAnswers, findings: faults.map((detail) => breach('I4', detail)) };
 }
 
 export function answersOf(

@@ -24,7 +24,7 @@ import {
 import { breachesOf, counted, type Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
-import { answersOf, verifyInterval } from './verify-interval.ts';
+import { answersOf, faultsOf, verifyInterval } from './verify-interval.ts';
 
 export interface ReceiptOptions extends VerifiedInterval {
   /** From the destination's definition: if it keeps no files, there is nothing to read. */
@@ -154,8 +154,7 @@ async function verifySnapshot(
     if (answers.findings.length === 0 || !(await hasChanged(interval, receipt))) return answers;
   }
   const faults = await verifyFiles(interval, receipt, madeBy(receipt.recipe), [], () => {});
-  const findings = faults.map((detail) => breachesOf(exportId)('I4', detail));
-  if (faults.length > 0) return { ...noAnswers, findings };
+  if (faults.length > 0) return faultsOf(receipt, faults);
   if (snapshotAt === null) return { ...noAnswers, isExpired: true };
   const why = isNewest
     ? 'the source has changed since, or does not show whether it has'
@@ -256,11 +255,6 @@ function withUnproven(
 ): IntervalAnswers {
   const unproven = `${describeInterval(receipt.interval)}: not provable, because ${why}`;
   return { ...answersOf(receipt, withoutDropped(rows), commit), unproven };
-}
-
-function faultsOf({ exportId }: Receipt, faults: readonly string[]): IntervalAnswers {
-  const breach = breachesOf(exportId);
-  return { ...noAnswers, findings: faults.map((detail) => breach('I4', detail)) };
 }
 
 /** A row that is in no file may be one that the chain drops. Counts alone say nothing. */

@@ -112,7 +112,6 @@ export const cancelBackfillsOf = command<[exportId: string]>(`
      update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
       where export_id = $1 and status = 'Running'`);
 
-/** Says whether a backfill passes over the interval that starts at an instant. */
 export type PassesOver = (start: Instant) => boolean;
 
 export const passesNothing: PassesOver = () => false;

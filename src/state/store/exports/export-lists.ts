@@ -125,7 +125,6 @@ const countsOf = (of: string): string =>
     .map((health) => `count(*) filter (where ${of}.health = '${health}')::int as ${health}`)
     .join(', ');
 
-/** The number of exports with each health, of all in reach. */
 export async function countExportHealths(sql: Sql, reach: Reach): Promise<HealthCounts> {
   const [row] = await sql.query<HealthCounts>(
     prepared(`select ${countsOf('k')} from (

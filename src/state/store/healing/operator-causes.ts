@@ -47,7 +47,6 @@ export const conditionCodes = [
   'export.paused',
 ] as const;
 
-/** Which exports are wanted. */
 export interface CauseSearch {
   /** Part of the name of an organization or a project, or one of its ids or its tenant key; or the id of an export. */
   readonly search: string | null;

@@ -5,7 +5,6 @@ import { queryRows, queryValue } from '../database/statement.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 import { listReceipts, type Receipt, receiptColumns } from './receipts.ts';
 
-/** The newest element of an export before an interval; null if there is none. */
 export const findElementBefore = queryValue<Element, [exportId: string, interval: DataInterval]>(
   `select element from receipts where export_id = $1 and data_interval_end <= $2 and element is not null
       order by data_interval_end desc limit 1`,

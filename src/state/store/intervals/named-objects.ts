@@ -9,7 +9,6 @@ export interface NamedObject {
   readonly isHere: boolean;
 }
 
-/** Where the statements of an export are. */
 export interface StatementFolder {
   readonly name: string;
   /** Of their keys: `a/_sluice/statements/`. */

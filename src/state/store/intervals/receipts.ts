@@ -74,7 +74,6 @@ export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof`;
 
-/** Says whether an export has a receipt at this version of its destination. */
 export const hasReceiptAt = queryAny<[exportId: string, destinationVersion: number]>(
   `select from receipts where export_id = $1 and destination_version = $2 limit 1`,
 );

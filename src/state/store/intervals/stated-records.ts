@@ -3,7 +3,6 @@ import type { Sql } from '../database/database.ts';
 import { queryFirst } from '../database/statement.ts';
 import { byReach, type Reach, reaches, reachValue } from '../tenants/tenants.ts';
 
-/** A statement with its bytes. */
 export interface StoredStatement {
   readonly number: number;
   readonly sha256: string;

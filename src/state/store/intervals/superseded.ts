@@ -12,7 +12,6 @@ import { boundsOf, isSameInterval } from '../database/times.ts';
 import { appendLogEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { canMove, deaths, deathsOf, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
 
-/** A live run that makes an interval. */
 export interface LiveRun {
   readonly exportId: string;
   readonly runId: string;

@@ -229,7 +229,6 @@ export const expectLarge = command<[runId: string]>(`with waiting as (
      )
      update batch_exports e set outgrew_at = now() from waiting where e.id = waiting.export_id`);
 
-/** Runs that may start now and wait. */
 export const countWaiting = queryNumber(
   'select count(*)::int as n from outbox where available_at <= now()',
 );

@@ -133,7 +133,6 @@ interface PlaceCounts {
   readonly openUploads: number;
 }
 
-/** A place that an export has or had. */
 export interface ExportPlace extends PlaceCounts {
   readonly exportId: string;
   readonly teamId: number;

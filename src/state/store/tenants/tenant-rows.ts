@@ -52,7 +52,6 @@ async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: Value
   }
 }
 
-/** Locks up to `limit` exports of a tenant, to delete them. */
 export const lockExportsOf = queryValues<string, [reach: Reach, limit: number]>(
   `select e.id from batch_exports e where ${ofTenant('e.team_id')} order by e.id limit $3 for update`,
   ({ organizationId, teamId }, limit) => [organizationId, teamId, limit],

@@ -128,7 +128,6 @@ export function reachValue(reach: Reach): string | number {
   return reach.teamId ?? reach.organizationId;
 }
 
-/** The table of an organization or a project, and its id there. */
 const rowOf = ({ organizationId, teamId }: Reach) =>
   teamId === null ? (['organizations', organizationId] as const) : (['projects', teamId] as const);
 

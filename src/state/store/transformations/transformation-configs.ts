@@ -106,7 +106,6 @@ export async function findTransformationConfig(
   return row ?? null;
 }
 
-/** The place of a step in its chain. */
 export type ChainStepPosition = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
 
 /** The whole chain in the order of its steps, locked. Without the configs: there is no bound for all of them together. */
@@ -191,7 +190,6 @@ export const endSample = command(
   ({ configId, askedAt }: TakenSample) => [configId, askedAt],
 );
 
-/** Which exports of a project apply its chain. */
 export interface ChainExports {
   readonly total: number;
   readonly applying: number;
@@ -210,7 +208,6 @@ export const findChainExports = queryOne<ChainExports, [teamId: number]>(
        from batch_exports e where e.team_id = $1 and e.deleted_at is null`,
 );
 
-/** Counts the enabled steps of a project. */
 export const countChainSteps = queryNumber<[teamId: number]>(
   `select count(*) from pipeline_transformation_configs where team_id = $1 and enabled and not deleted`,
 );
