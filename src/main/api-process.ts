@@ -23,7 +23,7 @@ import { type ExportRules, modelGone } from '../service/use-cases/exports/rules.
 import type { FindTenants } from '../service/use-cases/tenants/change-tenants.ts';
 import { createDashboard, type RunOfJob } from '../state/queue/dashboard.ts';
 import type { Sql } from '../state/store/database/database.ts';
-import { findNamedRuns } from '../state/store/runs/run-names.ts';
+import { findNamedRuns } from '../state/store/runs/runs.ts';
 import { findProject, findTenantKey } from '../state/store/tenants/tenants.ts';
 import {
   destinationContextOf,

@@ -2,7 +2,7 @@ import { SluiceError } from '../foundation/domain/errors.ts';
 import type { Source, SourceState } from '../rows/sources/source.ts';
 import { isDatabaseUnavailable } from '../state/store/database/unavailable.ts';
 import { readNow } from '../state/store/intervals/ticks.ts';
-import { listModelsAtWork } from '../state/store/runs/models-at-work.ts';
+import { listModelsAtWork } from '../state/store/runs/runs.ts';
 import type { Foundation } from './foundation.ts';
 
 /** The pause between two checks of each source while runs read it. */

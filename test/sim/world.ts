@@ -12,7 +12,7 @@ import type { Source } from '../../src/rows/sources/source.ts';
 import { openSchedule, type Settings } from '../../src/service/scheduling/schedule.ts';
 import { listRunningBackfills } from '../../src/state/store/exports/backfills.ts';
 import { findBatchExport } from '../../src/state/store/exports/exports.ts';
-import type { Lease } from '../../src/state/store/runs/lease.ts';
+import type { Lease } from '../../src/state/store/runs/run-moves.ts';
 import { renewLeases, sweepExpiredLeases } from '../../src/state/store/runs/leases.ts';
 import { findRunNeeds } from '../../src/state/store/runs/outbox.ts';
 import { findRun } from '../../src/state/store/runs/runs.ts';

@@ -272,7 +272,7 @@ with wrong as (
           order by c.data_interval_start limit 1)) near), true)) from lost
      on conflict do nothing returning run_id;
 
--- runs/models-at-work.ts listModelsAtWork
+-- runs/runs.ts listModelsAtWork
 -- gives model text
 
      select distinct model from batch_exports where id in (
@@ -414,7 +414,7 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             left join lateral (select * from outbox where run_id = r.id limit 1) o on true
       where r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled');
 
--- runs/run-names.ts findNamedRuns
+-- runs/runs.ts findNamedRuns
 -- takes $1 uuid[]
 -- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
 

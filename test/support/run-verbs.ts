@@ -1,7 +1,7 @@
 import type { CommitNames } from '../../src/foundation/domain/receipt.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import type { Transactor } from '../../src/state/store/database/database.ts';
-import type { Lease } from '../../src/state/store/runs/lease.ts';
+import type { Lease } from '../../src/state/store/runs/run-moves.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { advanceBackfill as advance } from '../../src/service/use-cases/backfills/advance-backfill.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';

@@ -2,7 +2,7 @@ import { systemClock } from '../../foundation/domain/clock.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { PutLease } from '../../rows/destinations/destination.ts';
 import type { Database } from '../../state/store/database/database.ts';
-import type { Lease } from '../../state/store/runs/lease.ts';
+import type { Lease } from '../../state/store/runs/run-moves.ts';
 import { renewLeases, whyLost } from '../../state/store/runs/leases.ts';
 import { nameOwnFault } from './own-fault.ts';
 import type { StepWatch } from './step-watch.ts';

@@ -23,7 +23,7 @@ interface Node {
 /** They make a function of a statement (`database/statement.ts`). */
 const makers = [
   ...['command', 'queryRows', 'queryFirst', 'queryOne', 'queryValues', 'querySet', 'queryValue'],
-  ...['queryNumber', 'queryFlag', 'queryCount', 'queryAny', 'queryPage'],
+  ...['queryNumber', 'queryFlag', 'queryCount', 'queryAny', 'queryPage', 'queryAs', 'queryWork'],
 ];
 
 /** @param path of the module, from the folder of the store */

@@ -5,8 +5,7 @@ import type { Sql } from '../database/database.ts';
 import { command, queryRows, querySet, queryValues } from '../database/statement.ts';
 import { queryWork } from './stored-destination.ts';
 import { isSetAside } from './guarded-work.ts';
-import type { Lease } from '../runs/lease.ts';
-import { live } from '../runs/run-moves.ts';
+import { type Lease, live } from '../runs/run-moves.ts';
 import { boundsOf, intervalOf, isSameInterval } from '../database/times.ts';
 
 /** After these failed removals in a row, over about two weeks, the sweep leaves an interval alone. */

@@ -7,8 +7,7 @@ import { command, queryAny, queryRows, querySet, queryValues } from '../database
 import { queryWork } from './stored-destination.ts';
 import { prepared } from '../database/prepared.ts';
 import { intervalOf, isSameInterval } from '../database/times.ts';
-import type { Lease } from '../runs/lease.ts';
-import { isRunning, live, running } from '../runs/run-moves.ts';
+import { isRunning, type Lease, live, running } from '../runs/run-moves.ts';
 import { isSetAside } from './guarded-work.ts';
 
 /** After these failed looks, over about two days, the sweep leaves a place alone. */

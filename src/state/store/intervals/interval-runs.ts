@@ -1,8 +1,7 @@
 import type { RunStatus } from '../../../foundation/domain/run.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { queryRows } from '../database/statement.ts';
-import type { Lease } from '../runs/lease.ts';
-import { live } from '../runs/run-moves.ts';
+import { type Lease, live } from '../runs/run-moves.ts';
 import { boundLists, intervalOf } from '../database/times.ts';
 
 /** A run that may yet make current what it read before now. */

@@ -9,11 +9,10 @@ import { lockRuns } from './claims.ts';
 import type { Sql, Transactor } from '../database/database.ts';
 import { lockExport } from '../exports/exports.ts';
 import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
-import type { Lease } from './lease.ts';
+import { canMove, isRunning, type Lease, move } from './run-moves.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { anyNumber, isAny, plannedOnce } from '../database/prepared.ts';
 import { columnsOf, type Receipt, writtenColumns, writtenTypes } from '../intervals/receipts.ts';
-import { canMove, isRunning, move } from './run-moves.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
 /** A run that has made its manifest current. */

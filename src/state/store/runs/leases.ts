@@ -1,11 +1,10 @@
 import type { StepNow } from '../../../foundation/domain/run-step.ts';
 import type { Sql } from '../database/database.ts';
 import { queryCount, querySet, queryValue } from '../database/statement.ts';
-import type { Lease } from './lease.ts';
+import { isRunning, type Lease, running } from './run-moves.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
 import { prepared } from '../database/prepared.ts';
 import { longerThanAnyWait } from '../database/times.ts';
-import { isRunning, running } from './run-moves.ts';
 
 /** A lease, and what its attempt is doing. */
 export interface HeldLease extends Lease {

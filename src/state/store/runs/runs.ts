@@ -20,12 +20,19 @@ import {
   toKeysetPage,
 } from '../database/lists.ts';
 import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
-import { command, queryAny, queryFirst, queryValue, queryValues } from '../database/statement.ts';
+import {
+  command,
+  queryAny,
+  queryFirst,
+  queryRows,
+  querySet,
+  queryValue,
+  queryValues,
+} from '../database/statement.ts';
 import { boundLists, intervalOf, isSameInterval } from '../database/times.ts';
 import { hasTurn } from '../intervals/superseded.ts';
-import type { Lease } from './lease.ts';
+import { canMove, hasFailedAttempt, isRunning, type Lease, live, move } from './run-moves.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
-import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
 
 /** The step of an attempt, and its start. */
 export interface RunStepSeen extends StepNow {
@@ -318,3 +325,32 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
   );
   return toKeysetPage(rows, position, limit);
 }
+
+/** A model counts for this long after its last run. */
+const afterwards = `interval '1 minute'`;
+
+/** The models whose source is read now: those with runs that wait, read or have just ended, or with intervals that are checked again. */
+export const listModelsAtWork = querySet<string>(`
+     select distinct model from batch_exports where id in (
+       select export_id from runs where status in ${live}
+       union select export_id from runs where finished_at > now() - ${afterwards}
+       union select export_id from receipts where not settled)`);
+
+/** A run as an operator recognizes it. */
+export interface NamedRun {
+  readonly id: string;
+  readonly exportId: string;
+  readonly teamId: number;
+  /** Organization, export and the start of the interval in UTC: `Acme · Orders · 00:25`, with its date if that is not today. */
+  readonly name: string;
+  readonly status: RunStatus;
+  readonly error: string | null;
+}
+
+export const findNamedRuns = queryRows<NamedRun, [runIds: readonly string[]]>(`
+     select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
+            concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
+              case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
+                   when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
+      where r.id = any ($1::uuid[])`);
