@@ -67,7 +67,7 @@ export async function createTransformationConfig(
   const plugin = await checkNewStep(context, actor, input);
   const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
   return db.transaction(async (tx) => {
-    const id = await nextTransformationConfigId(tx);
+    const { id } = await nextTransformationConfigId(tx);
     const enabled = input.enabled && !input.deleted;
     if (enabled) await refuseLongChain(tx, teamId, id);
     const sealed = sealPluginConfig(secrets, plugin.configSchema, id, config);

@@ -57,7 +57,7 @@ function valuesOf(settings: TransformationSettings): unknown[] {
 }
 
 /** The id of the next config: its secrets are encrypted for it before it is stored. */
-export const nextTransformationConfigId = queryNumber(
+export const nextTransformationConfigId = queryOne<{ id: number }>(
   `select nextval(pg_get_serial_sequence('pipeline_transformation_configs', 'id')) as id`,
 );
 
