@@ -1,24 +1,17 @@
 import { nextStepOf, type Turn, turnOf } from '../../../foundation/domain/causes.ts';
 import { errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
 import type { NotificationType } from '../../../foundation/domain/notification.ts';
-import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
+import type { HeldUp } from '../../../state/store/healing/announced.ts';
 import {
   notifyGroup,
   notifyInstallation,
 } from '../../../state/store/notifications/group-events.ts';
 
-export interface Concerned {
-  readonly organizationId: string;
-  readonly teamId: number;
-  readonly exportId: string;
-  readonly name: string;
-  readonly intervals: number;
+export interface Concerned extends Omit<HeldUp, 'code'> {
   /** Why; null: nothing has failed. */
   readonly code: string | null;
   readonly turn: Turn;
-  /** Since when: the oldest counts. */
-  readonly since: Timestamp;
 }
 
 const namedExports = 20;

@@ -5,7 +5,6 @@ import {
   type Problem,
   refuseIfAny,
 } from '../../../foundation/domain/problem.ts';
-import type { Timestamp } from '../../../foundation/domain/time.ts';
 import { hashApiKey, mintApiKey } from '../../../foundation/security/api-keys.ts';
 import { operatorScopes, scopes } from '../../../foundation/security/scopes.ts';
 import type { Sql, Transactor } from '../../../state/store/database/database.ts';
@@ -15,19 +14,12 @@ import {
   type ApiKey,
   findApiKey,
   insertApiKey,
+  type NewApiKey,
   revokeApiKey,
 } from '../../../state/store/tenants/api-keys.ts';
 import { findOrganization, listProjects } from '../../../state/store/tenants/tenants.ts';
 
-export interface IssueKeyInput {
-  /** Null: an operator's key. */
-  readonly organizationId: string | null;
-  /** Null: all projects of the organization. */
-  readonly projectIds: readonly number[] | null;
-  readonly name: string;
-  readonly scopes: readonly string[];
-  readonly expiresAt: Timestamp | null;
-}
+export type IssueKeyInput = Omit<NewApiKey, 'hash'>;
 
 export interface IssuedKey {
   readonly apiKey: ApiKey;
