@@ -627,7 +627,8 @@ select count(*) from statements where export_id = $1;
 -- intervals/statements.ts listStatements
 -- takes $1 uuid, $2 bigint, $3 bigint
 -- gives number integer, sha256 text, madeAt text, bytes integer, periodStart text, periodEnd text, begins text, balance jsonb
-select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
+
+      select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
               api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins, balance
          from statements where export_id = $1 order by number desc limit $2 offset $3;
 
@@ -665,10 +666,11 @@ update batch_exports set statement_at = now() + interval '10 minutes' where id =
 
 -- intervals/statements.ts notePutFault
 -- takes $1 uuid, $2 text
--- gives tries integer
-update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
+-- gives isFirst boolean
+
+     update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
             statement_after = now() + case when statement_tries + 1 = 0 then 0 else least(3600, 2.5 * power(2, least(statement_tries + 1, 11))) end * (0.5 + random() / 2) * interval '1 s'
-      where id = $1 returning statement_tries as tries;
+      where id = $1 returning statement_tries = 1 as "isFirst";
 
 -- intervals/statements.ts beginChain
 -- takes $1 uuid, $2 integer

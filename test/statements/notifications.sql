@@ -161,6 +161,11 @@ select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kin
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt" from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) and t.id = $3;
 
 -- notifications/notification-targets.ts listNotificationTargets
+-- takes $1 uuid, $2 integer
+-- gives count bigint
+select count(*) from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2);
+
+-- notifications/notification-targets.ts listNotificationTargets
 -- takes $1 uuid, $2 integer, $3 bigint, $4 bigint
 -- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
@@ -169,11 +174,6 @@ select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kin
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt" from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2)
       order by t.created_at desc, t.id desc limit $3 offset $4;
-
--- notifications/notification-targets.ts listNotificationTargets
--- takes $1 uuid, $2 integer
--- gives count bigint
-select count(*) from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2);
 
 -- notifications/notification-targets.ts countTargetsLocked
 -- takes $1 uuid

@@ -272,14 +272,6 @@ with wrong as (
           order by c.data_interval_start limit 1)) near), true)) from lost
      on conflict do nothing returning run_id;
 
--- runs/runs.ts listModelsAtWork
--- gives model text
-
-     select distinct model from batch_exports where id in (
-       select export_id from runs where status in ('Starting', 'Running')
-       union select export_id from runs where finished_at > now() - interval '1 minute'
-       union select export_id from receipts where not settled);
-
 -- runs/outbox.ts markReady
 
      update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
@@ -413,17 +405,6 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
             left join lateral (select * from outbox where run_id = r.id limit 1) o on true
       where r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled');
-
--- runs/runs.ts findNamedRuns
--- takes $1 uuid[]
--- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
-
-     select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
-            concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
-              case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
-                   when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
-       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
-      where r.id = any ($1::uuid[]);
 
 -- runs/runs.ts findRun
 -- takes $1 uuid, $2 uuid
@@ -713,6 +694,25 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
       and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
+
+-- runs/runs.ts listModelsAtWork
+-- gives model text
+
+     select distinct model from batch_exports where id in (
+       select export_id from runs where status in ('Starting', 'Running')
+       union select export_id from runs where finished_at > now() - interval '1 minute'
+       union select export_id from receipts where not settled);
+
+-- runs/runs.ts findNamedRuns
+-- takes $1 uuid[]
+-- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
+
+     select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
+            concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
+              case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
+                   when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
+      where r.id = any ($1::uuid[]);
 
 -- runs/workers.ts reportWorker
 -- takes $1 text, $2 integer, $3 integer, $4 integer

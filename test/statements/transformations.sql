@@ -57,15 +57,15 @@ select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version',
 
 -- transformations/plugins.ts findOwnPlugins
 -- takes $1 uuid, $2 integer[]
--- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone
+-- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone, jobs jsonb
 select p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
-  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt" from plugins p where p.organization_id = $1 and p.id = any ($2::int[]);
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt", '[]'::jsonb as jobs from plugins p where p.organization_id = $1 and p.id = any ($2::int[]);
 
 -- transformations/plugins.ts findOwnPlugins
 -- takes $1 uuid, $2 integer[]
--- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone
+-- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone, jobs jsonb
 select p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
-  p.config_schema as "configSchema", null as source, p.created_at as "createdAt", p.updated_at as "updatedAt" from plugins p where p.organization_id = $1 and p.id = any ($2::int[]);
+  p.config_schema as "configSchema", null as source, p.created_at as "createdAt", p.updated_at as "updatedAt", '[]'::jsonb as jobs from plugins p where p.organization_id = $1 and p.id = any ($2::int[]);
 
 -- transformations/plugins.ts listOwnPlugins
 -- takes $1 uuid
@@ -74,26 +74,26 @@ select count(*) from plugins where organization_id = $1;
 
 -- transformations/plugins.ts listOwnPlugins
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone
+-- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone, jobs jsonb
 select p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
-  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt" from (select * from (
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt", '[]'::jsonb as jobs from (select * from (
       select page.*, sum(page.size) over (order by page.id) - page.size as before from (select p.*, coalesce(octet_length(to_json(p.source)::text), 0) + octet_length(p.config_schema::text) as size
       from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3) as page
     ) as weighed where before < 1048576) p order by p.id;
 
 -- transformations/plugins.ts insertPlugin
 -- takes $1 text, $2 text, $3 text, $4 jsonb, $5 text, $6 uuid
--- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone
+-- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone, jobs jsonb
 insert into plugins as p (name, description, url, config_schema, source, organization_id)
      values ($1, $2, $3, $4, $5, $6) returning p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
-  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt";
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt", '[]'::jsonb as jobs;
 
 -- transformations/plugins.ts updatePlugin
 -- takes $1 text, $2 text, $3 text, $4 jsonb, $5 text, $6 integer
--- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone
+-- gives id integer, organizationId uuid, name text, description text, url text, configSchema jsonb, source text, createdAt timestamp with time zone, updatedAt timestamp with time zone, jobs jsonb
 update plugins p set name = $1, description = $2, url = $3, config_schema = $4, source = $5, updated_at = now()
       where p.id = $6 returning p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
-  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt";
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt", '[]'::jsonb as jobs;
 
 -- transformations/transformation-configs.ts nextTransformationConfigId
 -- gives id bigint
