@@ -19,7 +19,6 @@ const mebibyte = 1024 ** 2;
 /** What a file of src reads with a parser or a decompressor, and what bounds it. */
 const readers: Readonly<Record<string, string>> = {
   'rows/destinations/s3/answer.ts': 'answers of stores: bytes here, elements in xml.ts',
-  'rows/destinations/s3/collect-body.ts': 'bodies of stores: each caller gives the bytes',
   'rows/destinations/s3/error-answer.ts': 'error documents of stores: 64 KiB, elements in xml.ts',
   'rows/destinations/s3/xml.ts': 'XML of stores: tested below',
   'foundation/domain/foreign-json.ts': 'JSON of others: tested below',

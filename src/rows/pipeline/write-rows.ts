@@ -17,7 +17,7 @@ import type { Pause } from '../transforms/chain.ts';
 import { type StepDefinition, withOpenSteps } from '../transforms/own-steps.ts';
 import type { Step } from '../transforms/step.ts';
 import type { DeliveredKeys } from './delivered-keys.ts';
-import { DistinctKeys } from './distinct-keys.ts';
+import { DistinctKeys } from './row-keys.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { type BodyErrors, collectBody } from '../../../src/rows/destinations/s3/collect-body.ts';
+import { type BodyErrors, collectBody } from '../../../src/rows/destinations/s3/answer.ts';
 import {
   AnsweredError,
   findErrorCode,

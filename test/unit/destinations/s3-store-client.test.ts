@@ -2,7 +2,7 @@
 
 import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { expect, test } from 'vitest';
-import { queryString } from '../../../src/rows/destinations/s3/query-string.ts';
+import { queryString } from '../../../src/rows/destinations/s3/request-handler.ts';
 import { openStoreClient } from '../../../src/rows/destinations/s3/store-client.ts';
 
 const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret' };

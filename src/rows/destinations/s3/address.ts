@@ -3,7 +3,7 @@ import type { Problem } from '../../../foundation/domain/problem.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { StoreError } from './errors.ts';
-import { readList } from './pages.ts';
+import { readList } from './objects.ts';
 import { textIn } from './xml.ts';
 
 /**

@@ -7,8 +7,12 @@ import { type PartTraits, usualParts } from '../../../foundation/domain/store-tr
 import type { DestinationContext, DestinationOwner, StoreTraits } from '../destination.ts';
 import type { S3Config } from './config.ts';
 import { type Hidden, toDestinationError } from './errors.ts';
-import { queryString } from './query-string.ts';
-import { createRequestHandler, type SendOptions, sendRequest } from './request-handler.ts';
+import {
+  createRequestHandler,
+  queryString,
+  type SendOptions,
+  sendRequest,
+} from './request-handler.ts';
 import { openStoreClient, type StoreClient, type StoreRequest } from './store-client.ts';
 
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { collectBody } from './collect-body.ts';
+import { collectBody } from './answer.ts';
 import { type Asked, recogniseStranger, strangerOf } from './not-the-store.ts';
 import { StalledError } from './stall-watch.ts';
 import { printXml, readShortXml, textsBelow, type XmlElement } from './xml.ts';

@@ -7,8 +7,13 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { FileLink } from '../destination.ts';
 import { nameOf } from './answer.ts';
 import { AnsweredError } from './error-answer.ts';
-import { encode, queryString } from './query-string.ts';
-import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
+import {
+  encode,
+  queryString,
+  type SdkRequest,
+  type SendOptions,
+  type SentAnswer,
+} from './request-handler.ts';
 import { readShortXml, textsBelow } from './xml.ts';
 
 /** Keys of a store, own or issued for a role. */

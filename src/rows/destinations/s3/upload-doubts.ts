@@ -6,8 +6,7 @@ import { type S3Connection, sendTo } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
 import { codeOf, isCollision, isInternalError, isNotImplemented, StoreError } from './errors.ts';
 import { isOwnObject, splitId } from './object-metadata.ts';
-import { checkSize, headOrNothing } from './objects.ts';
-import { readList } from './pages.ts';
+import { checkSize, headOrNothing, readList } from './objects.ts';
 import { childrenOf } from './xml.ts';
 
 export interface UploadPart {

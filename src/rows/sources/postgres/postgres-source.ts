@@ -3,16 +3,17 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../source.ts';
 import {
+  type HoldLimits,
   KeptConnections,
   type PlannedRequest,
   type SnapshotOptions,
+  watchHeldLocks,
 } from './snapshot-connections.ts';
 import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
 import { findExcessRights } from './grants.ts';
 import { explain } from './explain.ts';
-import { type HoldLimits, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { findElsewhere, haveRowsChanged, lookAgain } from './late-rows.ts';
