@@ -73,18 +73,11 @@ describe('maintenance of a source', () => {
 
   test.each([
     ['VACUUM', 'vacuum shop.large', `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`],
-    [
-      'VACUUM with options',
-      'VACUUM (FREEZE, ANALYZE) shop.large',
-      `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`,
-    ],
     ['an index that is made', 'create index concurrently made on shop.large (v)', ''],
     ['an index that is made anew', 'REINDEX INDEX CONCURRENTLY shop.large_v', ''],
-    ['indexes that are made anew', 'reindex (verbose, concurrently) table shop.large', ''],
     ['an index that is dropped', 'drop index concurrently shop.large_v', ''],
     ['ANALYZE', 'analyze shop.large', `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`],
     ['CLUSTER', 'CLUSTER shop.large USING large_pkey;', ''],
-    ['REINDEX', 'reindex table shop.large', ''],
     ['an index that is made at once', 'create index on shop.large (shop.slowly(id))', 'select'],
     ['statistics that are created', 'create statistics shop.st on id, v from shop.large', 'vacuum'],
   ])('%s is not waited for', async (_case, sql, settings) => {

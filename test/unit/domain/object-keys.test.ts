@@ -97,9 +97,7 @@ describe('a template of names', () => {
   it.each([
     ['data', 'Add {start}'],
     ['{start}', 'Add {end}'],
-    ['{end}-{part}', 'Add {start}'],
     ['{end}-{start}', 'Put {start} first'],
-    ['{start}-{part}-{end}', 'Put {start} first'],
     ['{start}-{start}-{end}', 'Use each variable once'],
     ['{start}-{end}{part}', 'directly before'],
     ['{start}-{end}v{generation}', 'directly before'],
@@ -107,15 +105,11 @@ describe('a template of names', () => {
     ['{start}-{end}-{', 'Unmatched brace {'],
     ['a/{start}-{end}', 'slash'],
     ['_{start}-{end}', 'Spark'],
-    ['.{start}-{end}', 'Spark'],
     ['{start}-{end}\t', 'control characters'],
     ['20240301T000000Z-{start}-{end}', 'like a time'],
-    ['{start}2024-03-01T00:00:00Z{end}', 'like a time'],
     ['{start}-{end}.v2', 'like a time or a version'],
-    ['{start}-{end}-.{generation}v2', 'like a time or a version'],
     ['{start}-{end}.{generation}5', 'like a time or a version'],
     [`{start}-{end}${'é'.repeat(40)}`, '96 bytes'],
-    ['', 'Add {start}'],
   ])('%s is refused: %s', (template, problem) => {
     expect(checkFileName(template, false).join(' ')).toContain(problem);
   });

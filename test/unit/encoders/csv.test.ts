@@ -51,9 +51,7 @@ async function cellOf(value: string | null, style: Style = {}): Promise<string> 
 
 it.each([
   ['  lead', '"  lead"'],
-  ['trail  ', '"trail  "'],
   ['\ttab', '"\ttab"'],
-  ['tab\t', '"tab\t"'],
   [' ', '" "'],
   ['\\N', '"\\N"'],
   ['\\.', '"\\."'],
@@ -76,7 +74,6 @@ it.each<[string | null, Style, string]>([
   ['', { csvNull: 'NULL' }, '""'],
   ['a;b', { csvDelimiter: 'semicolon' }, '"a;b"'],
   ['a,b', { csvDelimiter: 'semicolon' }, 'a,b'],
-  ['a|b', { csvDelimiter: 'pipe' }, '"a|b"'],
   ['a\tb', { csvDelimiter: 'tab' }, '"a\tb"'],
 ])('of %j with %j is %s', async (value, style, cell) => {
   expect(await cellOf(value, { ...style })).toBe(cell);
