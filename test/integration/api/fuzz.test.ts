@@ -100,54 +100,6 @@ test('no request of any shape gets a 5xx, an undocumented status or an undocumen
   }
 }, 600_000);
 
-const step = fc.constantFrom(
-  ['POST', '/pause'],
-  ['POST', '/unpause'],
-  ['POST', '/backfill'],
-  ['PATCH', ''],
-  ['GET', ''],
-  ['GET', '/schedule'],
-  ['GET', '/runs'],
-  ['GET', '/activity'],
-  ['DELETE', ''],
-);
-
-test('any sequence of operations on one export leaves a state that makes sense', async () => {
-  const sequence = fc.array(fc.tuple(step, fc.boolean()), { minLength: 1, maxLength: 12 });
-  await fc.assert(
-    fc.asyncProperty(sequence, async (steps) => {
-      const made = await api.create();
-      let deleted = false;
-      let paused = false;
-      for (const [[method = '', path = ''], flag] of steps) {
-        const body = bodyOf(path, method, flag);
-        const answer = await api.send(method, `${api.exports}/${made.id}${path}`, { body });
-        if (deleted) {
-          expect(answer.status).toBe(404);
-          continue;
-        }
-        if (path === '/pause') paused = true;
-        if (path === '/unpause') paused = false;
-        if (method === 'PATCH') paused = flag;
-        if (method === 'DELETE') deleted = true;
-        const expected =
-          method === 'DELETE' ? [204] : path === '/backfill' ? [200, 409, 429] : [200];
-        expect(expected, answer.text).toContain(answer.status);
-        if ('paused' in answer.body) expect(answer.body.paused).toBe(paused);
-      }
-    }),
-    { seed, numRuns: 30 },
-  );
-}, 300_000);
-
-function bodyOf(path: string, method: string, flag: boolean): object | undefined {
-  if (path === '/backfill') {
-    return { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-01T03:00:00Z', dry_run: flag };
-  }
-  if (path === '/unpause') return { backfill: flag };
-  return method === 'PATCH' ? { paused: flag } : undefined;
-}
-
 /** A value that is no text is sent as bytes that are not UTF-8. */
 function encodeId(id: string): string {
   return encodeURIComponent(id.replaceAll(/\p{Surrogate}/gu, '')) || '%ED%A0%80';

@@ -5,9 +5,9 @@ import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
-import { atNight, isNightly } from '../../support/nightly.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
-import { hourMs, type listRuns, openRunSide, type RunRow } from '../../support/run-side.ts';
+import { openRunSide, type RunRow } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
 import { useEach } from '../../support/use-stage.ts';
@@ -156,57 +156,5 @@ for (const lane of queueBackends) {
         await untilRun(id, { status: 'Completed', crashes: 0 });
       },
     );
-
-    atNight(
-      'loses nothing if all its connections to Postgres are cut again and again',
-      async () => {
-        await openWorker();
-        const { id } = await side.createExport({ createdMsAgo: 24 * hourMs });
-        const cut = () =>
-          side.sql`select pg_terminate_backend(pid) from pg_stat_activity
-            where datname = current_database() and application_name like 'sluice-%'`;
-        for (let times = 0; times < 5; times += 1) {
-          const before = (await side.listRuns(id)).filter((run) => run.status === 'Completed');
-          await until(
-            async () => {
-              const runs = await side.listRuns(id);
-              const completed = runs.filter((run) => run.status === 'Completed');
-              return completed.length > before.length || completed.length === 24;
-            },
-            { timeoutMs: 60_000 },
-          );
-          await cut();
-        }
-        let runs: Awaited<ReturnType<typeof listRuns>> = [];
-        await until(
-          async () => {
-            runs = await side.listRuns(id);
-            return runs.length === 24 && runs.every((run) => run.status === 'Completed');
-          },
-          { message: () => `all runs are completed: ${JSON.stringify(runs)}` },
-        );
-        for (const run of await side.listRuns(id)) expect(run.crashes).toBe(0);
-        const receipts = await side.sql`select 1 from receipts where export_id = ${id}`;
-        expect(receipts).toHaveLength(24);
-      },
-      90_000,
-    );
-
-    it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
-      const unlock = await lockSource();
-      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
-      const { id } = await side.createExport({ createdMsAgo: 6 * hourMs });
-      await untilRun(id, { status: 'Running' });
-      await backend.loseEverything();
-      await unlock();
-      await until(
-        async () => {
-          const runs = await side.listRuns(id);
-          return runs.length === 6 && runs.every((run) => run.status === 'Completed');
-        },
-        { message: 'all runs are completed' },
-      );
-      for (const run of await side.listRuns(id)) expect(run.attempt).toBe(1);
-    });
   });
 }
