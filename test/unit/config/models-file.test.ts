@@ -188,11 +188,6 @@ describe('a fault of the file', () => {
       /^models.yaml:7 models\[0\]\.look_back_hours 721 is not valid\. Hours .* from 0 to 720/,
     ],
     [
-      'source: SHOP',
-      'look_back_hours: two\n    source: SHOP',
-      /^models.yaml:7 models\[0\]\.look_back_hours must be a whole number\. /,
-    ],
-    [
       'SHOP_DATABASE_URL',
       'ABSENT_URL',
       /source names ABSENT_URL: ABSENT_URL cannot be read: ABSENT_URL_FILE names \/no\/such \(ENOENT\): corr/,

