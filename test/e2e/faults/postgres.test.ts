@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   backfill,
   countParts,
@@ -14,7 +14,7 @@ import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
 import { openLoudLines, readDependencyUp } from '../../support/outage-lines.ts';
 import { startOwnPostgres } from '../../support/postgres-server.ts';
-import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -28,7 +28,11 @@ const quiet = {
 };
 
 const postgres = useStage(() => startOwnPostgres());
-const proxy = useStage(() => startTcpProxy({ target: { port: postgres.port } }));
+let proxy: TcpProxy;
+beforeAll(async () => {
+  proxy = await startTcpProxy({ target: { port: postgres.port } });
+});
+afterAll(() => proxy?.close());
 const installation = useStage(() =>
   startInstallation({
     workers: 2,
