@@ -18,6 +18,7 @@ import {
 } from '../support/source-cases.ts';
 import { choosePrograms } from '../support/stock-postgres.ts';
 import { until } from '../support/until.ts';
+import { isNightly } from '../support/nightly.ts';
 
 const never = new AbortController().signal;
 
@@ -138,7 +139,7 @@ describe('a foreign table', () => {
 
 const bin = choosePrograms();
 
-describe.skipIf(bin === null)('a subscriber of logical replication', () => {
+describe.skipIf(bin === null || !isNightly)('a subscriber of logical replication', () => {
   let server: SourceServer;
   let shop: SourceCase;
   let publisher: Client;

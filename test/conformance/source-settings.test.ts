@@ -8,6 +8,7 @@ import { caseRequest, startSourceServer, useSourceCase } from '../support/source
 import { findOpenSettings } from '../support/server-settings.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
+import { atNight } from '../support/nightly.ts';
 
 const never = new AbortController().signal;
 
@@ -21,7 +22,7 @@ test('each setting that a role may have is pinned, or known not to change rows',
   expect(unknown).toEqual([]);
 });
 
-test('the same rows come with other settings of the role', async () => {
+atNight('the same rows come with other settings of the role', async () => {
   await shop.create(`
       create table shop.shown (id bigint primary key, team int, at timestamptz not null, m money, d date, i interval,
         f float8, b bytea, r real, l text[], n numeric);

@@ -22,6 +22,7 @@ import { folderOfTests } from '../support/own-folder.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
 import { useStage } from '../support/use-stage.ts';
+import { atNight } from '../support/nightly.ts';
 
 const hourMs = 3_600_000;
 const firstStart = Date.parse('2024-03-01T00:00:00Z');
@@ -191,7 +192,7 @@ test('each snapshot has all rows of the tenant as they are then, keep_snapshots 
   expect(lowered.headers.get('sluice-warning')).toContain('removes the files of 1 older snapshot.');
 });
 
-test('a missed outage gives one snapshot, and no gap', async () => {
+atNight('a missed outage gives one snapshot, and no gap', async () => {
   const { pool, sql, client } = installation;
   await setRows({ 1: 'Ada' });
   const id = await createSnapshots({ end_at: null });
@@ -244,48 +245,51 @@ test('the newer snapshot takes the place of one that fails', async () => {
   expect(retry.body.detail).toContain('taken the place');
 });
 
-test('an Iceberg table has the newest snapshot, and an older one that is made again changes nothing', async () => {
-  await setRows({ 1: 'Ada', 2: 'Bob' });
-  const id = await createSnapshots({
-    config: { prefix: 'lake/{table}', file_format: 'Parquet', table_format: 'iceberg' },
-  });
-  const destination = s3Definition.open(
-    {
-      bucket_name: bucket,
-      region,
-      endpoint_url: installation.s3.endpoint,
-      aws_access_key_id: installation.secrets.get('the access key id'),
-      aws_secret_access_key: installation.secrets.get('the secret access key'),
-    },
-    contextWith({}),
-    owner,
-  );
-  const tableRows = async () => {
-    const rows = await readByIcebird(destination, 'lake/customers');
-    return rows.map(({ id: key, name }) => `${key} ${name}`).sort();
-  };
-  try {
-    await take(id, 0);
-    expect(await tableRows()).toEqual(['1 Ada', '2 Bob']);
-    await setRows({ 1: 'Ada', 3: 'Cleo' });
-    await take(id, 1);
-    expect(await tableRows()).toEqual(['1 Ada', '3 Cleo']);
-    // Time travel: the earlier one is still there.
-    const [before] = await snapshotsOf(destination, 'lake/customers');
-    expect(await readByIcebird(destination, 'lake/customers', before)).toHaveLength(2);
-    await setRows({ 1: 'Ada', 2: 'Bob', 3: 'Cleo', 4: 'Dan' });
-    const [run] = await readRuns(installation, id);
-    const path = `${projectPath(installation)}/batch_exports/${id}/runs/${run?.id}/retry/`;
-    expect((await installation.client.post(path, {})).status).toBe(201);
-    await untilEnded(installation, id, { count: 3 });
-    expect(await tableRows()).toEqual(['1 Ada', '3 Cleo']);
-    expect((await findBreaches(installation)).breaches).toEqual([]);
-    await makeStatement(id);
-    await expectRight(installation, 'lake/customers');
-  } finally {
-    await destination.close();
-  }
-});
+atNight(
+  'an Iceberg table has the newest snapshot, and an older one that is made again changes nothing',
+  async () => {
+    await setRows({ 1: 'Ada', 2: 'Bob' });
+    const id = await createSnapshots({
+      config: { prefix: 'lake/{table}', file_format: 'Parquet', table_format: 'iceberg' },
+    });
+    const destination = s3Definition.open(
+      {
+        bucket_name: bucket,
+        region,
+        endpoint_url: installation.s3.endpoint,
+        aws_access_key_id: installation.secrets.get('the access key id'),
+        aws_secret_access_key: installation.secrets.get('the secret access key'),
+      },
+      contextWith({}),
+      owner,
+    );
+    const tableRows = async () => {
+      const rows = await readByIcebird(destination, 'lake/customers');
+      return rows.map(({ id: key, name }) => `${key} ${name}`).sort();
+    };
+    try {
+      await take(id, 0);
+      expect(await tableRows()).toEqual(['1 Ada', '2 Bob']);
+      await setRows({ 1: 'Ada', 3: 'Cleo' });
+      await take(id, 1);
+      expect(await tableRows()).toEqual(['1 Ada', '3 Cleo']);
+      // Time travel: the earlier one is still there.
+      const [before] = await snapshotsOf(destination, 'lake/customers');
+      expect(await readByIcebird(destination, 'lake/customers', before)).toHaveLength(2);
+      await setRows({ 1: 'Ada', 2: 'Bob', 3: 'Cleo', 4: 'Dan' });
+      const [run] = await readRuns(installation, id);
+      const path = `${projectPath(installation)}/batch_exports/${id}/runs/${run?.id}/retry/`;
+      expect((await installation.client.post(path, {})).status).toBe(201);
+      await untilEnded(installation, id, { count: 3 });
+      expect(await tableRows()).toEqual(['1 Ada', '3 Cleo']);
+      expect((await findBreaches(installation)).breaches).toEqual([]);
+      await makeStatement(id);
+      await expectRight(installation, 'lake/customers');
+    } finally {
+      await destination.close();
+    }
+  },
+);
 
 test('what an export of this mode cannot do is refused with a remedy', async () => {
   const { client, env } = installation;

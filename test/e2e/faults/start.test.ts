@@ -240,7 +240,7 @@ atNight('a worker starts while Redis and the source are unreachable', async () =
   await end(worker);
 });
 
-test('a process whose terminal is gone ends in order', async () => {
+atNight('a process whose terminal is gone ends in order', async () => {
   const log = path.join(folder, 'log');
   const pidFile = path.join(folder, 'pid');
   const end = path.join(folder, 'end');

@@ -17,6 +17,7 @@ import { startS3Server } from '../../support/s3-server/server.ts';
 import { createKey } from '../../support/tenants.ts';
 import { assumed, issued, startSts } from '../../support/s3-destination.ts';
 import { inTest, listenInTest } from '../../support/use-stage.ts';
+import { atNight } from '../../support/nightly.ts';
 
 const api = useApi();
 
@@ -48,56 +49,66 @@ async function startMailServer(): Promise<number> {
   return listenInTest(mail.server);
 }
 
-test('a mail server must accept the login, not only the connection', async () => {
-  const silent = await listenInTest(createServer());
-  const mail = async (url: string, sender: object = { MAIL_FROM: 'sluice@example.com' }) =>
-    (await doctor({ DATABASE_URL: api.databaseUrl, SMTP_URL: url, ...sender })).said('mail');
-  const port = await startMailServer();
-  expect(await mail(`smtp://sluice:canary@127.0.0.1:${port}`)).toMatch(/^ok: /);
-  const refused = await mail(`smtp://sluice:wrong-canary@127.0.0.1:${port}`);
-  expect(refused).toMatch(/^failed: SMTP_URL: refused: .*who are.*Correct the address, the user/);
-  expect(refused).not.toContain('wrong-canary');
-  expect(await mail(`smtp://127.0.0.1:${silent}`)).toMatch(/^failed: SMTP_URL: unreachable: /);
-  expect(await mail(`smtp://127.0.0.1:${port}`, {})).toMatch(/^failed: .*SMTP_URL needs MAIL_FROM/);
-}, 60_000);
+atNight(
+  'a mail server must accept the login, not only the connection',
+  async () => {
+    const silent = await listenInTest(createServer());
+    const mail = async (url: string, sender: object = { MAIL_FROM: 'sluice@example.com' }) =>
+      (await doctor({ DATABASE_URL: api.databaseUrl, SMTP_URL: url, ...sender })).said('mail');
+    const port = await startMailServer();
+    expect(await mail(`smtp://sluice:canary@127.0.0.1:${port}`)).toMatch(/^ok: /);
+    const refused = await mail(`smtp://sluice:wrong-canary@127.0.0.1:${port}`);
+    expect(refused).toMatch(/^failed: SMTP_URL: refused: .*who are.*Correct the address, the user/);
+    expect(refused).not.toContain('wrong-canary');
+    expect(await mail(`smtp://127.0.0.1:${silent}`)).toMatch(/^failed: SMTP_URL: unreachable: /);
+    expect(await mail(`smtp://127.0.0.1:${port}`, {})).toMatch(
+      /^failed: .*SMTP_URL needs MAIL_FROM/,
+    );
+  },
+  60_000,
+);
 
-test('buckets, roles and the mail server are tried through the proxy', async () => {
-  const store = await inTest(startS3Server({ buckets: ['exports'], credentials: issued }));
-  const sts = await startSts(() => assumed());
-  const known: Record<string, number> = {
-    's3.invalid:9000': store.port,
-    'sts.invalid:80': Number(new URL(sts.endpoint).port),
-    'mail.invalid:25': await startMailServer(),
-  };
-  const starting = startConnectProxy((target, login) => {
-    if (login !== `Basic ${Buffer.from('me:s3cret').toString('base64')}`) return { refused: 407 };
-    return known[target] ?? { refused: 403 };
-  });
-  const proxy = await inTest(starting);
-  const own = await inTest(startApiUnderTest());
-  const env = {
-    ...{ DATABASE_URL: own.databaseUrl, STS_ENDPOINT: 'http://sts.invalid' },
-    ...{ SMTP_URL: 'smtp://sluice:canary@mail.invalid:25', MAIL_FROM: 'sluice@example.com' },
-    HTTPS_PROXY: `http://me:s3cret@127.0.0.1:${proxy.port}`,
-    HTTP_PROXY: `http://me:s3cret@127.0.0.1:${proxy.port}`,
-  };
-  const body = exportBody({
-    destination: s3({
-      ...{ bucket_name: 'exports', endpoint_url: 'http://s3.invalid:9000' },
-      role_arn: 'arn:aws:iam::123456789012:role/exports',
-    }),
-  });
-  await own.create(body);
-  // The command has no key of this API.
-  await own.sql`update batch_exports set destination_secrets = null,
+atNight(
+  'buckets, roles and the mail server are tried through the proxy',
+  async () => {
+    const store = await inTest(startS3Server({ buckets: ['exports'], credentials: issued }));
+    const sts = await startSts(() => assumed());
+    const known: Record<string, number> = {
+      's3.invalid:9000': store.port,
+      'sts.invalid:80': Number(new URL(sts.endpoint).port),
+      'mail.invalid:25': await startMailServer(),
+    };
+    const starting = startConnectProxy((target, login) => {
+      if (login !== `Basic ${Buffer.from('me:s3cret').toString('base64')}`) return { refused: 407 };
+      return known[target] ?? { refused: 403 };
+    });
+    const proxy = await inTest(starting);
+    const own = await inTest(startApiUnderTest());
+    const env = {
+      ...{ DATABASE_URL: own.databaseUrl, STS_ENDPOINT: 'http://sts.invalid' },
+      ...{ SMTP_URL: 'smtp://sluice:canary@mail.invalid:25', MAIL_FROM: 'sluice@example.com' },
+      HTTPS_PROXY: `http://me:s3cret@127.0.0.1:${proxy.port}`,
+      HTTP_PROXY: `http://me:s3cret@127.0.0.1:${proxy.port}`,
+    };
+    const body = exportBody({
+      destination: s3({
+        ...{ bucket_name: 'exports', endpoint_url: 'http://s3.invalid:9000' },
+        role_arn: 'arn:aws:iam::123456789012:role/exports',
+      }),
+    });
+    await own.create(body);
+    // The command has no key of this API.
+    await own.sql`update batch_exports set destination_secrets = null,
             destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`;
-  const { checks, of } = await doctor(env);
-  expect([of('S3')?.result, of('mail')?.result]).toEqual(['ok', 'ok']);
-  expect(new Set(proxy.asked.map(({ target }) => target))).toEqual(new Set(Object.keys(known)));
-  expect(JSON.stringify(checks)).not.toMatch(/s3cret|canary/i);
-  const gone = await doctor({ ...env, HTTPS_PROXY: 'http://127.0.0.1:1' });
-  expect(gone.of('mail')?.detail).toContain('It is reached through HTTPS_PROXY.');
-}, 60_000);
+    const { checks, of } = await doctor(env);
+    expect([of('S3')?.result, of('mail')?.result]).toEqual(['ok', 'ok']);
+    expect(new Set(proxy.asked.map(({ target }) => target))).toEqual(new Set(Object.keys(known)));
+    expect(JSON.stringify(checks)).not.toMatch(/s3cret|canary/i);
+    const gone = await doctor({ ...env, HTTPS_PROXY: 'http://127.0.0.1:1' });
+    expect(gone.of('mail')?.detail).toContain('It is reached through HTTPS_PROXY.');
+  },
+  60_000,
+);
 
 test('it names the places, and the exports of a place, whose credentials were not tried', async () => {
   const own = await inTest(startApiUnderTest());
@@ -172,7 +183,7 @@ describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
     );
   });
 
-  test('a policy that evicts jobs, and a Redis that is unreachable', async () => {
+  atNight('a policy that evicts jobs, and a Redis that is unreachable', async () => {
     const redis = await inTest(startOwnRedis());
     const env = { DATABASE_URL: api.databaseUrl, REDIS_URL: redis.url };
     expect((await doctor(env)).said('queue')).toMatch(/^ok: /);
@@ -190,7 +201,7 @@ describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
   });
 });
 
-test('a machine whose clock is wrong', async () => {
+atNight('a machine whose clock is wrong', async () => {
   const preload = `--import=${path.join(projectRoot, 'test/support/shifted-clock.mjs')}`;
   const child = startSluice('clients/cli/sluice.js', ['doctor'], {
     env: { DATABASE_URL: api.databaseUrl, CLOCK_SHIFT_MS: '120000', NODE_OPTIONS: preload },

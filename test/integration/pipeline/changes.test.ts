@@ -54,7 +54,7 @@ const servers = casesOf<readonly [string, string | null]>(
   [['the usual server', choosePrograms()]],
   [['the embedded server', null]],
 );
-const numRuns = isNightly ? 8 : 4;
+const numRuns = isNightly ? 8 : 2;
 
 describe.each(servers)('elements of a changing table on %s', (_, bin) => {
   let server: OwnPostgres;

@@ -18,6 +18,7 @@ import { follow, SequenceReader, SequenceSide } from '../../support/sequence-sid
 import { chooseClients } from '../../support/stock-postgres.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 import { inTest } from '../../support/use-stage.ts';
+import { isNightly } from '../../support/nightly.ts';
 
 const bin = chooseClients();
 const run = promisify(execFile);
@@ -61,7 +62,7 @@ async function restoreInto(to: OwnPostgres, name: string): Promise<string> {
 
 const isPresent = bin !== null;
 
-it.runIf(isPresent).each([
+it.runIf(isPresent && isNightly).each([
   ['another server', () => other, 'tombstones', changingModel],
   ['another database of the server', () => server, 'comparison', comparedModel(1)],
 ] as const)(

@@ -8,6 +8,7 @@ import { stateExports } from '../../../src/service/worker/sweep.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { useStatementBench } from '../../support/statement-bench.ts';
 import { until } from '../../support/until.ts';
+import { casesOf } from '../../support/nightly.ts';
 
 const bench = useStatementBench();
 const { due, exportOfHours, folder, make, put, readStatement, root } = bench;
@@ -165,32 +166,31 @@ describe('a worker that is frozen for an hour, and goes on', () => {
     };
   }
 
-  it.each(['before_statement', 'before_put_statement', 'after_put_statement'] as const)(
-    'at %s, changes nothing that others have done since',
-    async (step) => {
-      const id = await stated(2);
-      await due(id);
-      const thaw = await freezeAt(step);
-      await sweep();
-      await due(id);
-      await sweep();
-      // The export moves, and all statements go to the new place.
-      await side.sql`
+  it.each(
+    casesOf<FailpointName>(['before_put_statement'], ['before_statement', 'after_put_statement']),
+  )('at %s, changes nothing that others have done since', async (step) => {
+    const id = await stated(2);
+    await due(id);
+    const thaw = await freezeAt(step);
+    await sweep();
+    await due(id);
+    await sweep();
+    // The export moves, and all statements go to the new place.
+    await side.sql`
         update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = ${id}`;
-      await due(id);
-      await sweep();
-      await thaw();
-      for (let more = 0; more < 3; more += 1) await sweep();
-      const { number, putNumber, putFault } = await findHead(side.db, id);
-      expect([putNumber, putFault]).toEqual([number, null]);
-      expect(await readdir(join(root(), 'acme/new/_sluice/statements'))).toHaveLength(number);
-      for (const checker of checkers) {
-        expect(await runChecker(checker, join(root(), 'acme/new'))).toContain(
-          `Right. The head is ${number}:`,
-        );
-      }
-    },
-  );
+    await due(id);
+    await sweep();
+    await thaw();
+    for (let more = 0; more < 3; more += 1) await sweep();
+    const { number, putNumber, putFault } = await findHead(side.db, id);
+    expect([putNumber, putFault]).toEqual([number, null]);
+    expect(await readdir(join(root(), 'acme/new/_sluice/statements'))).toHaveLength(number);
+    for (const checker of checkers) {
+      expect(await runChecker(checker, join(root(), 'acme/new'))).toContain(
+        `Right. The head is ${number}:`,
+      );
+    }
+  });
 
   it('before it begins a chain, begins none if another has', async () => {
     const id = await stated(1);

@@ -5,7 +5,7 @@ import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
-import { isNightly } from '../../support/nightly.ts';
+import { atNight, isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { openRunSide, type RunRow } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
@@ -79,12 +79,16 @@ for (const lane of queueBackends) {
         { timeoutMs: 60_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
 
-    it('restores its recurring jobs although the queue does not say in time whether it is paused', async () => {
-      const listPaused = () => Promise.reject(new Error('the queue did not answer within 1000 ms'));
-      await openWorker({}, { listPaused });
-      const { id } = await side.createExport();
-      await untilRun(id, { status: 'Completed' });
-    });
+    atNight(
+      'restores its recurring jobs although the queue does not say in time whether it is paused',
+      async () => {
+        const listPaused = () =>
+          Promise.reject(new Error('the queue did not answer within 1000 ms'));
+        await openWorker({}, { listPaused });
+        const { id } = await side.createExport();
+        await untilRun(id, { status: 'Completed' });
+      },
+    );
 
     itOnce('reports for how long no tick has come', async () => {
       await openWorker({}, { ensureRecurring: async () => {} });

@@ -22,6 +22,7 @@ import {
   applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 import { stepOfPlugin } from '../../support/transforms/rows.ts';
+import { atNight } from '../../support/nightly.ts';
 
 const columns = columnsOf({
   uuid: 'uuid',
@@ -181,7 +182,7 @@ describe('batches of one sandbox', () => {
     expect(results).toMatchObject([{ seen: 0 }, { seen: 1 }, { seen: 2 }]);
   });
 
-  test('have no result if a limit ends the one before, and no time of it', async () => {
+  atNight('have no result if a limit ends the one before, and no time of it', async () => {
     const slow = `export function processEvent(e) {
       if (e.n < 0) for (;;);
       const end = 4e6;
