@@ -118,12 +118,9 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:batch_export_id/backfills/:id',
-    read(
-      'retrieveBackfill',
-      'Retrieve a backfill and its progress',
-      ['batch_export_id', 'id'],
-      answers(Backfill),
-    ),
+    read('retrieveBackfill', 'Retrieve a backfill and its progress', ['batch_export_id', 'id'], {
+      response: { 200: Ref(Backfill) },
+    }),
     async (request) => backfillView(await backfillOf(request)),
   );
 

@@ -150,12 +150,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/health',
-    read(
-      'countBatchExports',
-      'Count the batch exports by their health',
-      [],
-      answers(ExportHealthCounts),
-    ),
+    read('countBatchExports', 'Count the batch exports by their health', [], {
+      response: { 200: Ref(ExportHealthCounts) },
+    }),
     async (request) => countsView(await countExportHealths(request.context.db, reachOf(request))),
   );
 
@@ -237,12 +234,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/pause',
-    write(
-      'pauseBatchExport',
-      'Pause a batch export; live runs finish',
-      ['id'],
-      answers(BatchExport),
-    ),
+    write('pauseBatchExport', 'Pause a batch export; live runs finish', ['id'], {
+      response: { 200: Ref(BatchExport) },
+    }),
     async (request) => {
       const { id } = batchExportOf(request);
       const paused = await pauseExport(request.context, actorOf(request), id);
