@@ -41,7 +41,7 @@ export const atNight = [
   'test/integration/{api/transformation-lab,worker/look-back-failures}.test.ts',
   'test/conformance/{consumers-guide,parquet-readers}.test.ts',
   'test/conformance/source-{errors,maintenance,policies,standby}.test.ts',
-  'test/security/{answer-weights,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
+  'test/security/{answer-weights,hostile-store-runs,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{clocks,crashes,embedded-start}.test.ts',
   'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',

@@ -85,17 +85,17 @@ export const taskVerbs: Verbs = {
     run: logs,
   }),
   apply: hidden('post', 'batch_exports', {
-    about: 'create and change exports, steps and notification targets until they are as in a file',
+    about: 'create and change exports and steps until they are as in a file',
     flags: {
       file: [
         '-f, --file <path>',
-        'YAML with a list named exports, and if you want transformations and notifications; - is standard input',
+        'YAML with a list named exports, and if you want transformations; - is standard input',
         { isRequired: true },
       ],
       dryRun: ['--dry-run', 'only show the differences'],
       prune: [
         '--prune',
-        'delete exports of the project that the file does not have, and steps and targets if it lists others',
+        'delete exports of the project that the file does not have, and steps if it lists others',
       ],
       secrets: ['--secrets', 'also send the secrets of exports that exist, after a rotation'],
       yes: ['--yes', 'delete without asking'],
