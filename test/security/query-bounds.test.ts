@@ -76,6 +76,8 @@ describe('a query is refused', () => {
     [nest(11, (inner) => `(properties.a || ${inner})`), null],
     [`'${'9'.repeat(1_001)}'::numeric`, 'number'],
     [`'1e131071'::numeric`, 'number'],
+    [`'1e13_1071'::numeric`, 'number'],
+    [`div(price, '1e5000')`, 'number'],
     [`price * '${'9'.repeat(1_001)}'`, 'number'],
     [`lower('1e131071')::numeric % lower('7e65000')::numeric`, null],
     [`(event::numeric * event::numeric)::text::numeric * price`, 'costly operator *'],

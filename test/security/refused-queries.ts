@@ -89,6 +89,7 @@ const columns: readonly Refused[] = [
   ['SELECT event, ¦lower(event) FROM events', 'column without a name'],
   [`SELECT properties.¦"${'k'.repeat(64)}" FROM events`, 'long name'],
   [`SELECT event AS ¦${'é'.repeat(32)} FROM events`, 'long name'],
+  [`SELECT event AS ¦U&"${'k'.repeat(64)}" FROM events`, 'long name'],
 ];
 
 const expressions: readonly Refused[] = [
@@ -138,6 +139,7 @@ const expressions: readonly Refused[] = [
   [inSelect("event ¦~ '(a+)+$'"), 'operator ~'],
   [inSelect("event ¦SIMILAR TO '(a+)+'"), 'operator SIMILAR TO'],
   [inSelect('9 ¦^ 9'), 'operator ^'],
+  [inSelect('¦|/ 9'), 'operator |/'],
   [inSelect("properties ¦@@ '$.a == 1'"), 'operator @@'],
   [inSelect('1 ¦OPERATOR(pg_catalog.+) 1'), 'OPERATOR()'],
   [inSelect('1 ¦OPERATOR(public.=) 1'), 'OPERATOR()'],
@@ -171,6 +173,7 @@ const expressions: readonly Refused[] = [
   [inSelect("¦b'101'"), 'bit string'],
   [inSelect('¦1e100'), 'number'],
   [inSelect(`¦${'9'.repeat(101)}`), 'number'],
+  [inSelect('¦1_000_000_000_000'), 'number'],
   [inSelect('¦0x1FFFFFFFFFF'), 'number'],
   [inSelect('¦(properties).a'), 'field access'],
   [inSelect('¦(events).*'), 'field access'],

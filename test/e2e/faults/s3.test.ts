@@ -11,7 +11,6 @@ import { expectInvariants } from '../../support/invariants.ts';
 import type { Fault } from '../../support/s3-server/faults.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
-import { atNight } from '../../support/nightly.ts';
 
 /** Three parts of 5 MiB, the last one shorter. */
 const rows = 3_000;
@@ -73,33 +72,30 @@ describe('transient faults: backoff, then success', () => {
   });
 });
 
-atNight(
-  'nothing but 503 for a while: the slot is freed between attempts, then success',
-  async () => {
-    const exportId = await createS3Export(installation, { name: 'no S3 for a while' });
-    const other = await createS3Export(installation, { name: 'another export meanwhile' });
-    await installation.s3.faults.add({
-      match: { key: new RegExp(exportId) },
-      times: forever,
-      effect: { status: 503, code: 'ServiceUnavailable' },
-    });
-    await backfill(installation, exportId, quiet, { concurrency: 12 });
-    await until(
-      async () => {
-        const { rows: found } = await installation.sql<{ faults: number }>`select sum(faults)::int
+test('nothing but 503 for a while: the slot is freed between attempts, then success', async () => {
+  const exportId = await createS3Export(installation, { name: 'no S3 for a while' });
+  const other = await createS3Export(installation, { name: 'another export meanwhile' });
+  await installation.s3.faults.add({
+    match: { key: new RegExp(exportId) },
+    times: forever,
+    effect: { status: 503, code: 'ServiceUnavailable' },
+  });
+  await backfill(installation, exportId, quiet, { concurrency: 12 });
+  await until(
+    async () => {
+      const { rows: found } = await installation.sql<{ faults: number }>`select sum(faults)::int
         as faults from runs where export_id = ${exportId}`;
-        return (found[0]?.faults ?? 0) >= 1;
-      },
-      { message: 'an attempt has ended' },
-    );
-    await backfill(installation, other);
-    expect(await untilEnded(installation, other)).toMatchObject([{ status: 'Completed' }]);
-    await installation.s3.faults.clear();
-    const line = /"err":.*destination\.unavailable.*"msg":"an attempt failed"/;
-    expect(installation.workers.map((worker) => worker.output()).join('\n')).toMatch(line);
-    const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 100_000 });
-    expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
-    await expectInvariants(installation);
-    await retireExports(installation);
-  },
-);
+      return (found[0]?.faults ?? 0) >= 1;
+    },
+    { message: 'an attempt has ended' },
+  );
+  await backfill(installation, other);
+  expect(await untilEnded(installation, other)).toMatchObject([{ status: 'Completed' }]);
+  await installation.s3.faults.clear();
+  const line = /"err":.*destination\.unavailable.*"msg":"an attempt failed"/;
+  expect(installation.workers.map((worker) => worker.output()).join('\n')).toMatch(line);
+  const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 100_000 });
+  expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
+  await expectInvariants(installation);
+  await retireExports(installation);
+});

@@ -6,6 +6,13 @@ const api = useApi();
 
 const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 
+test('retrieve answers what create answered', async () => {
+  const created = await api.create();
+  const { status, body } = await api.get(`${api.exports}/${created.id}/`);
+  expect(status).toBe(200);
+  expect(body).toEqual(created);
+});
+
 describe('create', () => {
   test('answers 201 with the whole export', async () => {
     const { status, body } = await api.post(`${api.exports}/`, exportBody());

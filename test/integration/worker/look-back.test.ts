@@ -215,49 +215,46 @@ describe('rows that come late', () => {
     expect(looked.filter((teamId) => teamId === side.teamId)).toHaveLength(1);
   });
 
-  atNight(
-    'are searched while the keys of more organizations than there are lanes do not end',
-    async () => {
-      const teams = [side.teamId];
-      while (teams.length < 7) teams.push((await createTenant(side.db)).projectIds[0]);
-      const exports = [];
-      for (const teamId of teams) exports.push(await side.createExport({ teamId }));
-      await side.start({ LATE_LOOKBACK_HOURS: '3' });
-      for (const { id } of exports) await side.untilRuns(id, 1);
-      await side.closeWorker();
-      await side.letTimePass();
-      const quick = teams.slice(-2);
-      const stopping = new AbortController();
-      onTestFinished(() => stopping.abort());
-      // The slow ones come first.
-      await side.sql`update receipts c set pending_checked_at = pending_checked_at - interval '1 hour'
+  it('are searched while the keys of more organizations than there are lanes do not end', async () => {
+    const teams = [side.teamId];
+    while (teams.length < 7) teams.push((await createTenant(side.db)).projectIds[0]);
+    const exports = [];
+    for (const teamId of teams) exports.push(await side.createExport({ teamId }));
+    await side.start({ LATE_LOOKBACK_HOURS: '3' });
+    for (const { id } of exports) await side.untilRuns(id, 1);
+    await side.closeWorker();
+    await side.letTimePass();
+    const quick = teams.slice(-2);
+    const stopping = new AbortController();
+    onTestFinished(() => stopping.abort());
+    // The slow ones come first.
+    await side.sql`update receipts c set pending_checked_at = pending_checked_at - interval '1 hour'
          from batch_exports e where e.id = c.export_id and e.team_id <> all (${quick})`;
-      let looked: number[] = [];
-      const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
-        const teamId = Number(tenantKey);
-        looked.push(teamId);
-        if (quick.includes(teamId) || looked.filter((each) => each === teamId).length > 1)
-          return { now: nothing, mayHaveLateRows: false };
-        if (!signal.aborted) await once(signal, 'abort');
-        throw signal.reason;
-      };
-      const context = side.withPolicy({ lateLookbackHours: 3 });
-      const slow = new SlowExports();
-      const options = { slow, turnMs: 1_000, stopping: stopping.signal };
-      await side.look(context, lookAgain, options);
-      const slowIds = exports.slice(0, -2).map(({ id }) => id);
-      expect(slow.list().toSorted()).toEqual(slowIds.toSorted());
-      expect(new Set(looked)).toEqual(new Set(teams));
+    let looked: number[] = [];
+    const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
+      const teamId = Number(tenantKey);
+      looked.push(teamId);
+      if (quick.includes(teamId) || looked.filter((each) => each === teamId).length > 1)
+        return { now: nothing, mayHaveLateRows: false };
+      if (!signal.aborted) await once(signal, 'abort');
+      throw signal.reason;
+    };
+    const context = side.withPolicy({ lateLookbackHours: 3 });
+    const slow = new SlowExports();
+    const options = { slow, turnMs: 1_000, stopping: stopping.signal };
+    await side.look(context, lookAgain, options);
+    const slowIds = exports.slice(0, -2).map(({ id }) => id);
+    expect(slow.list().toSorted()).toEqual(slowIds.toSorted());
+    expect(new Set(looked)).toEqual(new Set(teams));
 
-      // Now two of the slow ones are searched for longer, and the others wait.
-      looked = [];
-      await side.letTimePass();
-      const ended = side.look(context, lookAgain, options);
-      const slowLooks = () => looked.filter((teamId) => !quick.includes(teamId)).length;
-      await until(() => quick.every((teamId) => looked.includes(teamId)) && slowLooks() >= 2);
-      stopping.abort();
-      await ended;
-      expect(slowLooks()).toBe(2);
-    },
-  );
+    // Now two of the slow ones are searched for longer, and the others wait.
+    looked = [];
+    await side.letTimePass();
+    const ended = side.look(context, lookAgain, options);
+    const slowLooks = () => looked.filter((teamId) => !quick.includes(teamId)).length;
+    await until(() => quick.every((teamId) => looked.includes(teamId)) && slowLooks() >= 2);
+    stopping.abort();
+    await ended;
+    expect(slowLooks()).toBe(2);
+  });
 });

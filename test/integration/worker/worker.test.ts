@@ -5,7 +5,7 @@ import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
-import { atNight, isNightly } from '../../support/nightly.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { openRunSide, type RunRow } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
@@ -79,16 +79,12 @@ for (const lane of queueBackends) {
         { timeoutMs: 60_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
 
-    atNight(
-      'restores its recurring jobs although the queue does not say in time whether it is paused',
-      async () => {
-        const listPaused = () =>
-          Promise.reject(new Error('the queue did not answer within 1000 ms'));
-        await openWorker({}, { listPaused });
-        const { id } = await side.createExport();
-        await untilRun(id, { status: 'Completed' });
-      },
-    );
+    it('restores its recurring jobs although the queue does not say in time whether it is paused', async () => {
+      const listPaused = () => Promise.reject(new Error('the queue did not answer within 1000 ms'));
+      await openWorker({}, { listPaused });
+      const { id } = await side.createExport();
+      await untilRun(id, { status: 'Completed' });
+    });
 
     itOnce('reports for how long no tick has come', async () => {
       await openWorker({}, { ensureRecurring: async () => {} });
@@ -160,5 +156,22 @@ for (const lane of queueBackends) {
         await untilRun(id, { status: 'Completed', crashes: 0 });
       },
     );
+
+    it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
+      const unlock = await lockSource();
+      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
+      const { id } = await side.createExport({ createdMsAgo: 6 * hourMs });
+      await untilRun(id, { status: 'Running' });
+      await backend.loseEverything();
+      await unlock();
+      await until(
+        async () => {
+          const runs = await side.listRuns(id);
+          return runs.length === 6 && runs.every((run) => run.status === 'Completed');
+        },
+        { message: 'all runs are completed' },
+      );
+      for (const run of await side.listRuns(id)) expect(run.attempt).toBe(1);
+    });
   });
 }

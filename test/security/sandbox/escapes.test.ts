@@ -18,6 +18,12 @@ const attempts: readonly (readonly [name: string, expression: string, seen: unkn
     'EvalError',
   ],
   ['the constructor of async functions', `(async () => {}).constructor('return 1')`, 'EvalError'],
+  ['the constructor of generators', `(function* () {}).constructor('yield 1')`, 'EvalError'],
+  [
+    'the constructor of async generators',
+    `(async function* () {}).constructor('yield 1')`,
+    'EvalError',
+  ],
   [
     'the constructor through Reflect',
     `Reflect.construct(Object.getPrototypeOf(async () => {}).constructor, ['return 1'])`,

@@ -23,6 +23,7 @@ test.each([
 
 test.each([
   ['postgres://u:s3cret@a:5432,b:5432/db', /names several hosts/],
+  ['postgres://u:s3cret@a/db?host=a,b', /names several hosts/],
   [
     'postgres://u:s3cret@a/db?target_session_attrs=read-write',
     /has target_session_attrs, which is not/,
@@ -31,6 +32,7 @@ test.each([
   ['postgres://u:s3cret@a:99999/db', /is not a valid address/],
   ['postgres://u:s3cret%zz@a/db', /has a % that is no percent-encoding/],
   ['postgres://u:s3cret/x@a/db', /characters \/ \? # in it/],
+  ['postgres://u:s3cret#x@a/db', /characters \/ \? # in it/],
   ['postgres:///db', /names no host/],
   ['postgres://u:s3cret@a/db?sslmode=allow', /has sslmode=allow: use disable, /],
   [
@@ -68,6 +70,7 @@ test.each([
   ['postgres://u:s3cret x@a/db', /has a space or a line break/],
   ['postgres://u:s3cret@2001:db8::1:5432/db', /has an IPv6 address .* into brackets/],
   ['postgres://u:s3cret@[fe80::1%25eth0]/db', /has an IPv6 address .* without a zone/],
+  ['postgres://u:s3cret@a/db?port=70000', /has a port that is not a number from 1 to 65535/],
   ['postgres://u:s3cret@a:0/db', /has a port that is not a number from 1 to 65535/],
   [
     `postgres://u:s3cret@a/db?sslcert=${encodeURIComponent(import.meta.filename)}`,

@@ -103,6 +103,8 @@ const enclose = (directory: unknown) => fileDefinition.enclose?.({ directory }, 
 test.each([
   ['a', '7/a'],
   ['8/a', '7/8/a'],
+  ['77/a', '7/77/a'],
+  ['07/a', '7/07/a'],
   ['7', '7'],
   ['7/a', '7/a'],
   ['../8', '7/../8'],

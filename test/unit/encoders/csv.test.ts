@@ -51,6 +51,7 @@ async function cellOf(value: string | null, style: Style = {}): Promise<string> 
 
 it.each([
   ['  lead', '"  lead"'],
+  ['trail  ', '"trail  "'],
   ['\ttab', '"\ttab"'],
   [' ', '" "'],
   ['\\N', '"\\N"'],

@@ -140,11 +140,17 @@ test.each([
   ['transaction timeout', 'source.timeout', /of transaction_timeout/],
   ['transaction blocks not allowed in statement pooling mode', 'source.unsupported', /pool_mode/],
   ['unsupported startup parameter: options', 'source.access_refused', /parameter options of/],
+  ['unsupported startup parameter in options: work_mem', 'source.access_refused', /r work_mem of/],
   ['SSL required', 'source.access_refused', /sslmode=verify-full/],
   ['no such user', 'source.access_refused', /the user, the password or the database/],
   ['password authentication failed', 'source.access_refused', /the user, the password or the/],
   ['database "d" is disabled', 'source.access_refused', /the user, the password or the database/],
   ['bouncer config error', 'source.access_refused', /configuration of PgBouncer/],
+  [
+    'server login failed: FATAL password authentication failed for user "r"',
+    'source.access_refused',
+    /the server behind PgBouncer refuses/,
+  ],
   [
     cached('FATAL: no pg_hba.conf entry for host "10.0.0.7"'),
     'source.access_refused',
