@@ -26,7 +26,11 @@ export const settingsOfFiles: readonly Row[] = [
     /^Only for Parquet\. Set file_format to Parquet/,
   ],
   [parquet({ decimal_columns: 'total decimal(4,2)' }), 'decimal_columns', /list|array/i],
-  [named('data'), 'file_name', /^Two intervals would have the same name\. Add \{start\}\.$/],
+  [
+    named('data'),
+    'file_name, file_name',
+    /^Two intervals would have the same name\. Add \{start\}\.$/,
+  ],
   [named('{start}-{end}'), 'file_name', /^The files of one interval .* same name\. Add -\{part\}/],
   [named('{start}-{end}-{day}'), 'file_name', /^Unknown variable \{day\}\. Use one of: start, end/],
   [named(5), 'file_name', /string/],

@@ -177,7 +177,9 @@ test.each(['LATIN1', 'SQL_ASCII'])(
     await asAdmin(`drop database ${other} with (force)`);
     expect(code).toBe(1);
     expect(err).toMatch(
-      `^DATABASE_URL: the encoding of the database ${other} is ${encoding}, .* CREATE DATABASE .*UTF8.*\\n$`,
+      new RegExp(
+        `^DATABASE_URL: the encoding of the database ${other} is ${encoding}, .* CREATE DATABASE .*UTF8.*\\n$`,
+      ),
     );
   },
 );

@@ -160,7 +160,7 @@ for (const lane of queueBackends) {
     it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();
       await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
-      const { id } = await side.createExport({ createdMsAgo: 6 * hourMs });
+      const { id } = await side.createExport({ createdMsAgo: 6 * 3_600_000 });
       await untilRun(id, { status: 'Running' });
       await backend.loseEverything();
       await unlock();
