@@ -113,7 +113,7 @@ const inside = ({ prefix }: StatementPlace): string => (prefix === '' ? '' : `${
 const isIn = ({ after, upTo }: KeyRange, key: string): boolean =>
   (after === null || compareKeys(key, after) > 0) && (upTo === null || compareKeys(key, upTo) <= 0);
 
-/** Stands before a character that neither PostgreSQL nor a statement can have. It sorts before the key. */
+/** Put before a character that neither PostgreSQL nor a statement can have. It sorts before the key. */
 const canonicalStart = (key: string): string => key.split(/[\0\p{Cs}]/u)[0] ?? '';
 
 /** Sizes by key, and the key up to which the list came; null: to the end. */

@@ -57,7 +57,7 @@ it('logs a warning for each reason with its rows and the key of the first', asyn
   }
 });
 
-/** Expects that the customer is to mend this, and that nothing was committed. */
+/** Expects that the customer must fix this, and that nothing was committed. */
 async function refused({ exported, asked }: ReturnType<typeof run>) {
   const error = toSluiceError(await exported.catch((thrown: unknown) => thrown));
   expect(error.spec).toMatchObject({ fault: 'customer', retryable: false });

@@ -38,7 +38,7 @@ async function exportsOf(number: number, hours = 3): Promise<string[]> {
   return ids;
 }
 
-/** An export whose intervals all failed since its place was away. */
+/** An export whose intervals all failed since its destination was unreachable. */
 async function brokenExport(hours = 3): Promise<string> {
   const [id = ''] = await exportsOf(1, hours);
   await work([id], placeOf(unavailable));
