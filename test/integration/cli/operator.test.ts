@@ -44,8 +44,8 @@ test('status --all and causes show one row for three exports', async () => {
     /customer +destination\.bucket_not_found +Acme +3 exports +0 +\S+ .*S3 dead/,
   );
   expect((await operator('causes', '--turn', 'ours')).out).toContain('Nothing is wrong');
-  const unknown = await operator('causes', 'list', '--customer', 'no such customer');
-  expect(unknown.out).toContain('Nothing is wrong');
+  const unheard = await operator('causes', 'list', '--customer', 'no such customer');
+  expect(unheard.out).toContain('Nothing is wrong');
   const unknown = await operator('causes', 'exports', 'f'.repeat(32));
   expect([unknown.code, unknown.err]).toEqual([1, expect.stringMatching(noCause)]);
   const exports = await operator('causes', 'exports', await findCause());
