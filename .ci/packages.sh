@@ -19,35 +19,37 @@ has_browser() {
   command -v chromium || command -v chromium-browser || command -v google-chrome
 } >/dev/null
 
-# A PostgreSQL as users have it, and its usual locale. Without it the tests use the embedded server.
-bring_postgres() {
-  compgen -G '/usr/lib/postgresql/1[5-8]/bin/initdb' >/dev/null ||
-    install_packages postgresql || printf 'continuing without a PostgreSQL of Debian\n'
-  if ! locale -a | grep -qix 'en_US.utf8'; then
-    install_packages locales && localedef -i en_US -f UTF-8 en_US.UTF-8 ||
-      printf 'continuing without the locale en_US.UTF-8\n'
-  fi
-}
+has_locale() { locale -a | grep -qix 'en_US.utf8'; }
 
-# What is missing of the programs that the tests start. Fails without a Redis.
+# What is missing of the programs that the tests start. Without most of them their tests are reported as skipped. Fails without a Redis.
 bring_test_packages() {
-  bring_postgres
-  command -v redis-server >/dev/null || install_packages redis-server
-  # For the commands of README and docs/operate.md; without it they are reported as skipped.
-  command -v jq >/dev/null || install_packages jq || printf 'continuing without jq\n'
-  # For the tests behind a pooler; without it they are reported as skipped.
-  [ -x /usr/sbin/pgbouncer ] || install_packages pgbouncer || printf 'continuing without a pooler\n'
-  # For the checker of receipts in Python; without it the tests run the one in JavaScript alone.
-  command -v python3 >/dev/null || install_packages python3 || printf 'continuing without Python\n'
-  # For tests that open the page; without a browser they are reported as skipped.
-  if compgen -G 'test/e2e/*page*' >/dev/null || compgen -G 'test/e2e/*console*' >/dev/null; then
-    has_browser || install_packages chromium || printf 'continuing without a browser\n'
+  local missing=() name
+  # As users have it, and its usual locale. Without it the tests use the embedded server.
+  compgen -G '/usr/lib/postgresql/1[5-8]/bin/initdb' >/dev/null || missing+=(postgresql)
+  has_locale || missing+=(locales)
+  command -v redis-server >/dev/null || missing+=(redis-server)
+  # For the commands of README and docs/operate.md.
+  command -v jq >/dev/null || missing+=(jq)
+  [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
+  # For the checker of receipts in Python.
+  command -v python3 >/dev/null || missing+=(python3)
+  # For tests that open the page.
+  has_browser || missing+=(chromium)
+  # Together: each call reads the lists of packages. If one cannot be installed, the others can.
+  if ((${#missing[@]} > 0)) && ! install_packages "${missing[@]}"; then
+    for name in "${missing[@]}"; do
+      install_packages "$name" || printf 'continuing without %s\n' "$name"
+    done
   fi
+  has_locale || localedef -i en_US -f UTF-8 en_US.UTF-8 ||
+    printf 'continuing without the locale en_US.UTF-8\n'
+  command -v redis-server >/dev/null
 }
 
-# The packages of the project, and ClickHouse's engine for the tests of readers, which users do not install.
-bring_npm_packages() {
-  npm ci --prefix test/support/clickhouse --ignore-scripts --no-audit --no-fund >/dev/null &
+# Both at once: one waits for the network, the other unpacks.
+bring_packages() {
+  bring_test_packages &
+  local packages=$!
   npm ci
-  wait $! || printf 'continuing without ClickHouse: its tests are reported as skipped\n'
+  wait "$packages"
 }

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
-/** Whether ClickHouse's engine is here: `npm ci --prefix test/support/clickhouse`. It has half a gigabyte, so only CI installs it. */
+/** Whether ClickHouse's engine is here: `npm ci --prefix test/support/clickhouse`. It has half a gigabyte, so only the nightly lane installs it. */
 export const hasClickHouse = existsSync(join(import.meta.dirname, 'node_modules/@chdb'));
 
 /** The rows of the last statement. Tables live as long as the call. */
