@@ -1,21 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { networkOf } from '../../src/service/api/connections.ts';
 import { mintApiKey } from '../../src/foundation/security/api-keys.ts';
-import { createApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { createKey } from '../support/tenants.ts';
+import { startApiBeside, useApi } from '../support/api-under-test.ts';
+import { useEach } from '../support/use-stage.ts';
 
-const allowed = 20;
-let api: ApiUnderTest;
-let exports: string;
+const allowed = 10;
+const api = useApi();
+/** Each counts the wrong keys of its own. */
+const beside = useEach(() => startApiBeside(api, () => ({ failedKeysPerMinute: allowed })));
 
-beforeEach(async () => {
-  api = await startApiUnderTest({ failedKeysPerMinute: allowed });
-  exports = `${api.project}/batch_exports`;
-});
-afterEach(() => api.stop());
-
-const askWith = (key: string) => createApiClient(api.baseUrl, key).get(exports);
+const askWith = (key: string) => beside.client.withKey(key).get(api.exports);
 
 /** As many wrong keys as the address may present, and more. */
 async function exhaust(): Promise<void> {

@@ -3,21 +3,22 @@ import { createServer as createTcpServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../src/main/connectors.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, useApi } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { until } from '../support/until.ts';
 import { listenInTest, useStage } from '../support/use-stage.ts';
 
-const closed = useStage(() => {
+const allowing = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
+const open = useApi({
+  destinationContext: { ...destinationContextOf(allowing), stallTimeoutMs: 300 },
+});
+const closed = useStage(() =>
   // Create refuses such an address; this one was stored while the operator allowed it.
-  const forbidding = { ...destinationContextOf(readConfig({})), refusalOf: () => null };
-  return startApiUnderTest({ destinationContext: forbidding });
-});
-const open = useStage(() => {
-  const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
-  const destinationContext = { ...destinationContextOf(config), stallTimeoutMs: 300 };
-  return startApiUnderTest({ destinationContext });
-});
+  startApiBeside(open, () => ({
+    destinationContext: { ...destinationContextOf(readConfig({})), refusalOf: () => null },
+  })),
+);
+type Asked = Pick<typeof closed, 'client'>;
 
 /** A port whose connections are never answered. */
 async function silentPort(): Promise<number> {
@@ -29,13 +30,13 @@ async function silentPort(): Promise<number> {
 }
 
 /** Asks again after a 503, as clients do: on a busy machine a connection may not open within the five seconds that the API waits. */
-const post = (api: ApiUnderTest, path: string, body?: unknown) =>
+const post = ({ client }: Asked, path: string, body?: unknown) =>
   until(async () => {
-    const answer = await api.client.post(`${api.project}/batch_exports${path}`, body);
+    const answer = await client.post(`${open.exports}${path}`, body);
     return answer.status === 503 ? null : answer;
   });
 
-async function stepsOf(api: ApiUnderTest, endpoint: string): Promise<unknown> {
+async function stepsOf(api: Asked, endpoint: string): Promise<unknown> {
   const { destination } = exportBody();
   const config = { ...destination.config, endpoint_url: endpoint };
   const created = await post(api, '', exportBody({ destination: { ...destination, config } }));

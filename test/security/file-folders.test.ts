@@ -4,14 +4,14 @@ import { expect, test } from 'vitest';
 import { destinationOf, registry } from '../../src/main/connectors.ts';
 import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, useApi } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { useStage } from '../support/use-stage.ts';
 
 const root = folderOfTests();
-const api = useStage(startApiUnderTest);
+const api = useApi();
 const beside = useStage(() =>
   startApiBeside(api, ({ destinationContext }) => ({
     destinationContext: { ...destinationContext, fileDestinationRoot: root },

@@ -148,26 +148,23 @@ describe('a manifest list of Iceberg', () => {
   });
 });
 
-/** JSON that could become millions of things. */
+/** JSON that could become more things than anything of ours has. */
 const hostileJson: readonly (readonly [string, () => string])[] = [
   [
     'names',
-    () => `{${Array.from({ length: 1_000_000 }, (_, n) => `"${n.toString(36)}":1`).join(',')}}`,
+    () => `{${Array.from({ length: 400_000 }, (_, n) => `"${n.toString(36)}":1`).join(',')}}`,
   ],
-  ['objects', () => `[${'{},'.repeat(2_000_000)}1]`],
-  ['lists', () => `[${'[],'.repeat(2_000_000)}1]`],
-  ['values', () => `[${'1,'.repeat(4_000_000)}1]`],
-  ['levels', () => '['.repeat(4_000_000)],
+  ['objects', () => `[${'{},'.repeat(400_000)}1]`],
+  ['lists', () => `[${'[],'.repeat(400_000)}1]`],
+  ['values', () => `[${'1,'.repeat(400_000)}1]`],
+  ['levels', () => '['.repeat(400_000)],
 ];
 
-describe('JSON with millions of', () => {
+describe('JSON with too many', () => {
   it.each(hostileJson)('%s is refused before a value is made of it', async (_, make) => {
     const bytes = Buffer.from(make());
-    const { error, turns } = await watch(() =>
-      parseForeignJson(bytes, { values: 300_000, names: 1_000, depth: 16 }),
-    );
-    expect(error).toBeInstanceOf(RangeError);
-    expect(turns).toBeGreaterThanOrEqual(0);
+    const bounds = { values: 300_000, names: 1_000, depth: 16 };
+    await expect(parseForeignJson(bytes, bounds)).rejects.toBeInstanceOf(RangeError);
     const inside = (name: string) => Buffer.from(`{"${name}":${bytes.toString()}}`);
     expect(await decodeManifest(inside('files'))).toBeNull();
     expect(await decodeMetadata(inside('snapshots'))).toBeNull();
@@ -180,7 +177,7 @@ describe('JSON with millions of', () => {
   });
 
   it('bytes is counted in slices', async () => {
-    const bytes = Buffer.from(`[${' '.repeat(16 * mebibyte)}1]`);
+    const bytes = Buffer.from(`[${' '.repeat(8 * mebibyte)}1]`);
     const { value, turns } = await watch(() =>
       parseForeignJson(bytes, { values: 9, names: 9, depth: 9 }),
     );

@@ -1,28 +1,23 @@
 import { lookup as systemLookup } from 'node:dns/promises';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { createNameLookup } from '../../src/foundation/security/name-lookup.ts';
 import { createOutboundAgents } from '../../src/foundation/security/outbound-filter.ts';
 import { type Known, startDnsServer } from '../support/dns-server.ts';
 import { destinationAt, startHostileStore } from '../support/hostile-store.ts';
 import { until } from '../support/until.ts';
+import { inTest } from '../support/use-stage.ts';
 
 /** Host names of tenants whose DNS servers are hostile. */
 
-let closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const close of closers.reverse()) await close();
-  closers = [];
-});
-
 /** `silent-…` is never answered; other names have a public address, if they are not known. */
 async function startDns(known: Readonly<Record<string, Known>> = {}) {
-  const dns = await startDnsServer((name) => {
-    if (name.startsWith('silent')) return 'silent';
-    if (name.startsWith('unknown')) return null;
-    return known[name] ?? { addresses: ['8.8.8.8'], ttl: 60 };
-  });
-  closers.push(() => dns.close());
-  return dns;
+  return inTest(
+    startDnsServer((name) => {
+      if (name.startsWith('silent')) return 'silent';
+      if (name.startsWith('unknown')) return null;
+      return known[name] ?? { addresses: ['8.8.8.8'], ttl: 60 };
+    }),
+  );
 }
 
 const silent = Array.from({ length: 12 }, (_, index) => `silent-${index}.test`);
@@ -124,15 +119,12 @@ it.each([
   ['private', ['127.0.0.1']],
   ['partly private', ['8.8.8.8', '10.0.0.1']],
 ])('a name with addresses that are %s is refused, and nothing is sent', async (_, addresses) => {
-  const store = await startHostileStore((_request, response) => void response.end());
+  const store = await inTest(startHostileStore((_request, response) => void response.end()));
   const dns = await startDns({ 'rebound.test': { addresses, ttl: 60 } });
   const agents = createOutboundAgents([], createNameLookup({ servers: [dns.address] }));
   const endpoint = `http://rebound.test:${store.port}`;
   const destination = destinationAt({ endpoint }, agents);
-  closers.push(
-    () => store.close(),
-    () => destination.close(),
-  );
+  onTestFinished(() => destination.close());
   await expect(destination.statFile('a')).rejects.toMatchObject({
     code: 'destination.endpoint_forbidden',
   });
@@ -146,7 +138,7 @@ it('a destination whose name is never answered is unavailable', async () => {
     { endpoint: 'http://silent.test:9000' },
     createOutboundAgents([], names),
   );
-  closers.push(() => destination.close());
+  onTestFinished(() => destination.close());
   await expect(destination.statFile('a')).rejects.toMatchObject({
     code: 'destination.unavailable',
     detail: 'ETIMEOUT',

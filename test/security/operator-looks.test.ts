@@ -3,11 +3,9 @@ import { errorCatalogue } from '../../src/foundation/domain/errors.ts';
 import { hideValues } from '../../src/foundation/domain/hide-values.ts';
 import { isOperatorScope } from '../../src/foundation/security/scopes.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { startApiUnderTest } from '../support/api-under-test.ts';
-import { exportBody } from '../support/batch-export-bodies.ts';
+import { useApi } from '../support/api-under-test.ts';
 import { fillPath, type Operation, readDocument } from '../support/openapi.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
-import { useStage } from '../support/use-stage.ts';
 
 /** Stands for each value of a row, and for each part of a secret. */
 const canary = 'canary';
@@ -41,16 +39,13 @@ let operations: readonly Operation[];
 let ids: Readonly<Record<string, string | number>>;
 let exportPath: string;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(async () => {
-  operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
+  operator = await api.asOperator();
   ({ operations } = await readDocument(api.client));
-  const made = await api.client.post(
-    `${api.project}/batch_exports`,
-    exportBody({ deadline_minutes: 60, start_at: '2024-01-01T00:00:00Z' }),
-  );
-  const exportId = made.body.id;
-  exportPath = `${api.project}/batch_exports/${exportId}`;
+  const start_at = '2024-01-01T00:00:00Z';
+  const { id: exportId } = await api.create({ deadline_minutes: 60, start_at });
+  exportPath = `${api.exports}/${exportId}`;
   const end = '2024-01-01T03:00:00Z';
   const started = await api.client.post(`${exportPath}/backfill`, { end_at: end });
   const runs = await api.db.query<{ id: string }>(
@@ -172,10 +167,8 @@ describe("an operator's key on every operation", () => {
   });
 
   test('needs operator:read, and a project that exists', async () => {
-    const writer = await createKey(api.db, { organizationId: null, scopes: ['operator:write'] });
-    expect((await api.client.withKey(writer.key).get(exportPath)).status).toBe(200);
-    const nothing = await createKey(api.db, { organizationId: null, scopes: ['plugin:read'] });
-    expect((await api.client.withKey(nothing.key).get(exportPath)).status).toBe(403);
+    expect((await (await api.asOperator(['operator:write'])).get(exportPath)).status).toBe(200);
+    expect((await (await api.asOperator(['plugin:read'])).get(exportPath)).status).toBe(403);
     for (const project of ['@current', '0', '2000000000', 'nonsense']) {
       const path = exportPath.replace(/projects\/\d+/, `projects/${project}`);
       expect([project, (await operator.get(path)).status]).toEqual([project, 404]);
@@ -184,8 +177,7 @@ describe("an operator's key on every operation", () => {
     const elsewhere = exportPath.replace(/projects\/\d+/, `projects/${other.projectIds[0]}`);
     expect((await operator.get(elsewhere)).status).toBe(404);
     const forged = { organizationId: other.organizationId, scopes: ['*', 'operator:read'] };
-    const { key } = await createKey(api.db, forged);
-    expect((await api.client.withKey(key).get(exportPath)).status).toBe(403);
+    expect((await (await api.withNewKey(forged)).get(exportPath)).status).toBe(403);
   });
 
   test('is in the changes of the export once per key and hour', async () => {

@@ -4,10 +4,9 @@ import { readinessOf } from '../../src/main/readiness.ts';
 import { findRunsOfJobs } from '../../src/main/api-process.ts';
 import { createDashboard } from '../../src/state/queue/dashboard.ts';
 import { openProducer, type Producer } from '../../src/state/queue/producer.ts';
-import { openDatabase } from '../../src/state/store/database/database.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import type { ApiOptions } from '../../src/service/api/options.ts';
+import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { queueBackends, type TestQueueBackend } from '../support/queue-backends.ts';
 import { exportOfThePast } from '../support/run-side.ts';
 import { storeExport } from '../support/store-export.ts';
@@ -31,11 +30,9 @@ const runsOfJobs = (runIds: readonly string[]) =>
   findRunsOfJobs({ config: { PUBLIC_URL: null }, context: { db: api.db } }, runIds);
 let backend: TestQueueBackend;
 let producer: Producer;
-let database: TestDatabase;
 let api: ApiUnderTest;
 let admin: ApiClient;
 let basic: { readonly authorization: string };
-let stopReading: () => Promise<void> = async () => {};
 
 beforeAll(async () => {
   const [postgres] = queueBackends;
@@ -43,30 +40,23 @@ beforeAll(async () => {
   backend = await postgres.open();
   const queues = await backend.connect();
   producer = openProducer(queues, () => {});
-  database = await createTestDatabase();
-  const db = openDatabase({
-    connectionString: database.url,
-    applicationName: 'readiness',
-    maxConnections: 2,
-    onError: () => {},
-  });
-  const foundation = { context: { db }, queues, producer } as unknown as Parameters<
-    typeof readinessOf
-  >[0];
-  api = await startApiUnderTest({
-    queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
-    readiness: readinessOf(foundation, () => null),
-  });
+  let readiness: ApiOptions['readiness'];
+  api = await startApiUnderTest(
+    {
+      queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
+      readiness: () => readiness(),
+    },
+    ({ context }) => {
+      readiness = readinessOf({ context, queues, producer }, () => null);
+    },
+  );
   const { key } = await createKey(api.db, { organizationId: null });
   admin = api.client.withKey(key);
   basic = { authorization: `Basic ${Buffer.from(`admin:${key}`).toString('base64')}` };
-  stopReading = () => db.close();
 });
 afterAll(async () => {
   await api?.stop();
   await producer?.close();
-  await stopReading();
-  await database?.drop();
   await backend?.stop();
 });
 
@@ -166,12 +156,12 @@ describe('the queue board', () => {
 
   test('is limited like the rest of the API', async () => {
     const limited = await inTest(
-      startApiUnderTest({
+      startApiBeside(api, () => ({
         queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
         rateLimit: { ...plenty, perMinute: 3 },
-      }),
+      })),
     );
-    const { key } = await createKey(limited.db, { organizationId: null });
+    const { key } = await createKey(api.db, { organizationId: null });
     const client = limited.client.withKey(key);
     for (let n = 0; n < 3; n += 1) expect((await client.get(path)).status).toBe(200);
     expect((await client.get(path)).status).toBe(429);
@@ -205,13 +195,13 @@ test('/readyz is computed once for all who ask within a second', async () => {
     answer = resolve;
   });
   const counted = await inTest(
-    startApiUnderTest({
+    startApiBeside(api, () => ({
       readiness: async () => {
         computed += 1;
         await answered;
         return { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } };
       },
-    }),
+    })),
   );
   const began = performance.now();
   const many = Array.from({ length: 50 }, () => counted.client.withKey(null).get('/readyz'));

@@ -1,22 +1,17 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
-import { createApiClient } from '../support/api-client.ts';
-import { startApiUnderTest } from '../support/api-under-test.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { useApi } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
-import { useStage } from '../support/use-stage.ts';
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(() => ensureEventsTable(api.databaseUrl));
 
-async function previewPath(
-  client = api.client,
-  project = api.project,
-  changes: Readonly<Record<string, unknown>> = {},
-): Promise<string> {
-  const { body } = await client.post(`${project}/batch_exports`, exportBody(changes));
-  return `${project}/batch_exports/${body.id}/preview`;
+async function previewPath(exports = api.exports, client: ApiClient = api.client, changes = {}) {
+  const { body } = await client.post(exports, exportBody(changes));
+  return `${exports}/${body.id}/preview`;
 }
 
 /** Connections of previews that wait for the lock on `events`. */
@@ -40,7 +35,7 @@ describe('previews at the same time', () => {
   test('of all projects of one organization are two', async () => {
     const [one, two] = api.tenant.projectIds;
     const paths = await Promise.all(
-      [one, two].map((id) => previewPath(api.client, `/api/projects/${id}`)),
+      [one, two].map((id) => previewPath(`/api/projects/${id}/batch_exports`)),
     );
     const many: Promise<{ status: number }>[] = [];
     await whileLocked(async () => {
@@ -62,8 +57,11 @@ describe('previews at the same time', () => {
     const tenants = await Promise.all(Array.from({ length: 6 }, () => createTenant(api.db)));
     const paths = await Promise.all(
       tenants.map(async ({ key, projectIds }) => {
-        const client = createApiClient(api.baseUrl, key);
-        return { client, path: await previewPath(client, `/api/projects/${projectIds[0]}`) };
+        const client = api.withKey(key);
+        return {
+          client,
+          path: await previewPath(`/api/projects/${projectIds[0]}/batch_exports`, client),
+        };
       }),
     );
     const many: Promise<{ status: number }>[] = [];
@@ -102,7 +100,7 @@ test('a row of more than 1 MiB is no row of a preview', async () => {
   expect(body.detail).toContain('query.invalid');
   expect(body.detail).toContain('has more than 1 MiB, too much for a preview');
   const without = { dsl_query: 'select distinct_id from events' };
-  const answer = await api.client.get(await previewPath(api.client, api.project, without));
+  const answer = await api.client.get(await previewPath(api.exports, api.client, without));
   expect(answer.body.rows).toEqual([['x']]);
 });
 
@@ -110,10 +108,7 @@ test('a body of many wrong items is refused by its length, before its items', as
   const names = Array.from({ length: 400_000 }, () => 0);
   const config = { ...exportBody().destination.config, include_events: names };
   const destination = { ...exportBody().destination, config };
-  const { status, body } = await api.client.post(
-    `${api.project}/batch_exports`,
-    exportBody({ destination }),
-  );
+  const { status, body } = await api.client.post(api.exports, exportBody({ destination }));
   expect(status).toBe(400);
   expect(body.errors).toEqual([
     expect.objectContaining({

@@ -1,12 +1,11 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeAll, expect, test } from 'vitest';
 import { usualConnections } from '../../src/service/api/connections.ts';
-import { startApiUnderTest } from '../support/api-under-test.ts';
+import { useApi } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { atNight } from '../support/nightly.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
-import { useStage } from '../support/use-stage.ts';
 
 /** What clients make the process keep: answers that they do not read, bodies that they do not complete, connections. */
 
@@ -16,18 +15,11 @@ let pageBytes = 0;
 /** Pages that are more than the system's buffers of a connection take. The next one stays in the process. */
 const pagesUnread = 16;
 
-const api = useStage(() => {
-  const connections = { ...usualConnections, perAddress: 40, takeMs: 2_000 };
-  return startApiUnderTest({ connections });
-});
+const api = useApi({ connections: { ...usualConnections, perAddress: 40, takeMs: 2_000 } });
 beforeAll(async () => {
   const names = Array.from({ length: 100 }, (_, n) => `${n}${'n'.repeat(190)}`);
   const destination = s3({ include_events: names, exclude_events: names });
-  const answer = await api.client.post(
-    `${api.project}/batch_exports/`,
-    exportBody({ destination }),
-  );
-  expect(answer.status).toBe(201);
+  await api.create({ destination });
   await api.db.query(
     `insert into batch_exports select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
        from batch_exports e, generate_series(1, 400)`,

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { openDestinationConfig } from '../../src/service/use-cases/exports/destination.ts';
 import { openPluginConfig } from '../../src/service/use-cases/transformations/open-chain.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, useApi } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { testSecrets } from '../support/test-secrets.ts';
 import { useStage } from '../support/use-stage.ts';
@@ -13,7 +13,7 @@ let client: ApiClient;
 let plugins: string;
 let configs: string;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 const beside = useStage(() =>
   startApiBeside(api, ({ context }) => ({ context: { ...context, secrets } })),
 );
@@ -114,8 +114,8 @@ describe('sealed values that are damaged', () => {
   };
 
   test('of a destination can be stored again, and the error names what to send', async () => {
-    const created = await ask('POST', `${api.project}/batch_exports`, exportBody({ destination }));
-    const path = `${api.project}/batch_exports/${created.body.id}`;
+    const created = await ask('POST', api.exports, exportBody({ destination }));
+    const path = `${api.exports}/${created.body.id}`;
     await damage('batch_exports', 'destination_secrets', created.body.id);
     expect((await ask('PATCH', path, { name: 'renamed' })).status).toBe(200);
     const without = await ask('PATCH', path, { destination: { config: { prefix: 'a' } } });

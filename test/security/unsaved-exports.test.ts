@@ -1,19 +1,15 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../src/foundation/config/config.ts';
-import { destinationContextOf } from '../../src/main/connectors.ts';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
-import { startApiUnderTest } from '../support/api-under-test.ts';
+import { useApi } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { listen, stopServer } from '../support/free-port.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
-import { useStage } from '../support/use-stage.ts';
 
 /** Tests and previews of what is not saved: what a tenant could use them for. */
 
 const keyId = 'AKIAIOSFODNN7EXAMPLE';
-let exports: string;
 /** An address that is allowed here, and notes who calls it. */
 let store: string;
 let other: string;
@@ -33,23 +29,14 @@ async function openStore(): Promise<string> {
   return `http://127.0.0.1:${await listen(server)}`;
 }
 
-const api = useStage(() => {
-  const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
-  return startApiUnderTest({ destinationContext: destinationContextOf(config) });
-});
+const api = useApi();
 beforeAll(async () => {
-  exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
   [store, other] = await Promise.all([openStore(), openStore()]);
 });
 afterAll(() => Promise.all(closers.map((close) => close())));
 
-async function create(): Promise<string> {
-  const destination = s3({ endpoint_url: store });
-  const { status, text, body } = await api.client.post(exports, exportBody({ destination }));
-  expect(status, text).toBe(201);
-  return `${exports}/${body.id}`;
-}
+const create = () => api.createPath({ destination: s3({ endpoint_url: store }) });
 
 const testChanged = (path: string, config: object) =>
   api.client.post(`${path}/test`, { destination: { config } });
@@ -136,7 +123,7 @@ test('a key that may only read gets none of them, and makes no connection', asyn
   const client = api.client.withKey(key);
   calls.length = 0;
   const body = exportBody({ destination: s3({ endpoint_url: store }) });
-  for (const one of [`${exports}/test`, `${exports}/preview`, `${path}/test`]) {
+  for (const one of [`${api.exports}/test`, `${api.exports}/preview`, `${path}/test`]) {
     const answer = await client.post(one, body);
     expect([one, answer.status, answer.body.code]).toEqual([one, 403, 'permission_denied']);
   }
@@ -152,7 +139,7 @@ test('tests of saved and unsaved exports share two slots, and four of them may w
   const early: number[] = [];
   try {
     for (let n = 0; n < 4; n += 1) {
-      many.push(api.client.post(`${path}/test`), api.client.post(`${exports}/test`, body));
+      many.push(api.client.post(`${path}/test`), api.client.post(`${api.exports}/test`, body));
     }
     for (const answer of many) void answer.then(({ status }) => early.push(status));
     await until(async () => early.length === 2 && held?.length === 2);
@@ -175,8 +162,8 @@ test('previews of saved and unsaved exports share the slots of previews', async 
     for (let n = 0; n < 3; n += 1) {
       many.push(
         api.client.get(`${path}/preview`),
-        api.client.post(`${exports}/preview`, { id: path.split('/').at(-1) }),
-        api.client.post(`${exports}/preview`, {}),
+        api.client.post(`${api.exports}/preview`, { id: path.split('/').at(-1) }),
+        api.client.post(`${api.exports}/preview`, {}),
       );
     }
     for (const answer of many) void answer.then(({ status }) => early.push(status));
@@ -197,26 +184,23 @@ test('a preview reads the rows of its own project, by any path and query', async
   const organization = `/api/organizations/${api.tenant.organizationId}/batch_exports`;
   const ask = async (path: string, body: object) => (await api.client.post(path, body)).body;
   const known = { dsl_query: dsl_query.replace('team_id > 0 or ', '') };
-  expect((await ask(`${exports}/preview`, known)).rows).toEqual([[`of ${own}`]]);
+  expect((await ask(`${api.exports}/preview`, known)).rows).toEqual([[`of ${own}`]]);
   expect((await ask(`${organization}/preview`, { ...known, team_id: second })).rows).toEqual([
     [`of ${second}`],
   ]);
-  expect(await ask(`${exports}/preview`, { dsl_query })).toMatchObject({ attr: 'dsl_query' });
+  expect(await ask(`${api.exports}/preview`, { dsl_query })).toMatchObject({ attr: 'dsl_query' });
   const [theirs] = foreign.projectIds;
   expect(await ask(`${organization}/preview`, { ...known, team_id: theirs })).toMatchObject({
     code: 'does_not_exist',
     attr: 'team_id',
   });
-  const { body: hidden } = await api.client
+  const { body: hidden } = await api
     .withKey(foreign.key)
     .post(`/api/projects/${theirs}/batch_exports`, exportBody());
-  const { body: beside } = await api.client.post(
-    `/api/projects/${second}/batch_exports`,
-    exportBody(),
-  );
+  const beside = await api.make(`/api/projects/${second}/batch_exports`, exportBody());
   for (const [path, { id }] of [
-    [exports, hidden],
-    [exports, beside],
+    [api.exports, hidden],
+    [api.exports, beside],
     [organization, hidden],
   ] as const) {
     const refused = { code: 'does_not_exist', attr: 'id' };

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { PluginRowError } from '../../../src/extensions/own-plugins/sandbox.ts';
 import {
   applyPlugin,
@@ -23,58 +23,72 @@ const neverSettles = 'The promise that processEvent returned never settles.';
 const returned = (what: string) =>
   `processEvent returned ${what}. Return the event, or null to drop it.`;
 
+/** What a plugin may do with a row, and the reason of its error. */
+const faults: readonly (readonly [name: string, code: string, reason: string])[] = [
+  ['a throw', `throw new TypeError('of ' + event.properties.email);`, threw('a TypeError')],
+  ['a rejection', 'return Promise.reject(new RangeError(event.uuid));', threw('a RangeError')],
+  ['a thrown text', `throw 'a@b.c';`, threw('a value')],
+  ['a thrown null', 'throw null;', threw('a value')],
+  [
+    'an error whose name throws',
+    'throw Object.defineProperty(new Error(), "name", { get() { throw 1; } });',
+    threw('an Error'),
+  ],
+  [
+    'an error whose name is a value of the row',
+    'const error = new Error(); error.name = event.properties.email; throw error;',
+    threw('a value'),
+  ],
+  [
+    'a thrown proxy',
+    'throw new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 1; } });',
+    threw('an Error'),
+  ],
+  ['a promise that never settles', 'return new Promise(() => {});', neverSettles],
+  ['a thenable that never calls back', 'return { then() {} };', neverSettles],
+  ['nothing', 'return;', returned('nothing')],
+  ['a number', 'return 5;', returned('number')],
+  ['a list', 'return [event];', returned('a list')],
+  ['a date', 'return new Date();', returned('no object')],
+  [
+    'a getter that throws',
+    'return { ...event, get properties() { throw new TypeError("x"); } };',
+    answerThrew('TypeError'),
+  ],
+  [
+    'a proxy that throws',
+    'return new Proxy(event, { ownKeys() { throw new TypeError("x"); } });',
+    answerThrew('TypeError'),
+  ],
+  ['a circle', 'event.properties.self = event; return event;', answerThrew('TypeError')],
+  [
+    'a toJSON that throws',
+    'event.properties.x = { toJSON() { throw new RangeError("x"); } }; return event;',
+    answerThrew('RangeError'),
+  ],
+  [
+    'a field of meta that is not there',
+    'const key = "storage"; return meta[key].get(1);',
+    threw('a TypeError'),
+  ],
+];
+
 describe('is an error of its row alone', () => {
-  test.each([
-    ['a throw', `throw new TypeError('of ' + event.properties.email);`, threw('a TypeError')],
-    ['a rejection', 'return Promise.reject(new RangeError(event.uuid));', threw('a RangeError')],
-    ['a thrown text', `throw 'a@b.c';`, threw('a value')],
-    ['a thrown null', 'throw null;', threw('a value')],
-    [
-      'an error whose name throws',
-      'throw Object.defineProperty(new Error(), "name", { get() { throw 1; } });',
-      threw('an Error'),
-    ],
-    [
-      'an error whose name is a value of the row',
-      'const error = new Error(); error.name = event.properties.email; throw error;',
-      threw('a value'),
-    ],
-    [
-      'a thrown proxy',
-      'throw new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 1; } });',
-      threw('an Error'),
-    ],
-    ['a promise that never settles', 'return new Promise(() => {});', neverSettles],
-    ['a thenable that never calls back', 'return { then() {} };', neverSettles],
-    ['nothing', 'return;', returned('nothing')],
-    ['a number', 'return 5;', returned('number')],
-    ['a list', 'return [event];', returned('a list')],
-    ['a date', 'return new Date();', returned('no object')],
-    [
-      'a getter that throws',
-      'return { ...event, get properties() { throw new TypeError("x"); } };',
-      answerThrew('TypeError'),
-    ],
-    [
-      'a proxy that throws',
-      'return new Proxy(event, { ownKeys() { throw new TypeError("x"); } });',
-      answerThrew('TypeError'),
-    ],
-    ['a circle', 'event.properties.self = event; return event;', answerThrew('TypeError')],
-    [
-      'a toJSON that throws',
-      'event.properties.x = { toJSON() { throw new RangeError("x"); } }; return event;',
-      answerThrew('RangeError'),
-    ],
-    [
-      'a field of meta that is not there',
-      'const key = "storage"; return meta[key].get(1);',
-      threw('a TypeError'),
-    ],
-  ])('%s', async (_, bad, reason) => {
-    const results = await applyPlugin(sometimes(bad), plain, someEvent, plain);
-    expect(results).toEqual([plain, `error: ${reason}`, plain]);
+  let results: readonly unknown[];
+  beforeAll(async () => {
+    const source = `const faults = [${faults.map(([, code]) => `(event, meta) => { ${code} }`).join(',')}];
+      export const processEvent = (event, meta) =>
+        event.fault === undefined ? event : faults[event.fault](event, meta);`;
+    const rows = faults.flatMap((_, fault) => [plain, { ...someEvent, fault }, plain]);
+    results = await applyPlugin(source, ...rows);
   });
+
+  test.each(faults.map(([name, , reason], fault) => [name, reason, 3 * fault] as const))(
+    '%s',
+    (_, reason, from) => {
+      expect(results.slice(from, from + 3)).toEqual([plain, `error: ${reason}`, plain]);
+    },
+  );
 
   test('a row that is nested very deeply, if the plugin changes it', async () => {
     const deep = `{"uuid":"u3","event":"deep","properties":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
