@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,23 +5,16 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findFreePort } from '../support/free-port.ts';
 import { folderOfTests } from '../support/own-folder.ts';
-import { runCommands } from '../support/page-commands.ts';
-import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
+import { isAlive } from '../support/is-alive.ts';
+import { hasPrograms, runCommands } from '../support/page-commands.ts';
+import { startOwnPostgres } from '../support/postgres-server.ts';
 import { projectRoot } from '../support/processes.ts';
-import { type Receiver, startReceiver } from '../support/receiver.ts';
-import { type OwnRedisServer, ownRedisAvailable, startOwnRedis } from '../support/redis.ts';
+import { startReceiver } from '../support/receiver.ts';
+import { ownRedisAvailable, startOwnRedis } from '../support/redis.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
-const has = (...programs: readonly string[]): boolean =>
-  programs.every((program) => {
-    try {
-      execFileSync('sh', ['-c', `command -v ${program}`]);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-const canRun = has('jq', 'openssl', 'curl', 'redis-cli') && ownRedisAvailable();
+const canRun = hasPrograms('jq', 'openssl', 'curl', 'redis-cli') && ownRedisAvailable();
 if (!canRun) console.log('docs/operate.md is not run: no jq, openssl, curl or redis.');
 
 /** The blocks of the page by their step, in their order. */
@@ -37,9 +29,9 @@ const blocks = page.split(/^## /m).flatMap((section) =>
 const blocksOf = (...steps: readonly string[]) => blocks.filter(({ step }) => steps.includes(step));
 
 describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
-  let postgres: OwnPostgres;
-  let redis: OwnRedisServer;
-  let receiver: Receiver;
+  const postgres = useStage(() => startOwnPostgres());
+  const redis = useStage(() => startOwnRedis());
+  const receiver = useStage(() => startReceiver());
   /** The home of the person. */
   const folder = folderOfTests();
   /** Of the API, its metrics and the two workers, by what the page has. */
@@ -49,28 +41,13 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
   let before = '';
 
   beforeAll(async () => {
-    [postgres, redis, receiver] = await Promise.all([
-      startOwnPostgres(),
-      startOwnRedis(),
-      startReceiver(),
-    ]);
     for (const port of ['8000', '9464', '9465', '9466']) ports.set(port, await findFreePort());
   }, 120_000);
   afterAll(async () => {
     for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGTERM');
     await until(() => pids.every((pid) => !isAlive(pid)));
-    await receiver?.close();
-    await redis?.stop();
-    await postgres?.stop();
   });
 
-  const isAlive = (pid: number): boolean => {
-    try {
-      return process.kill(pid, 0);
-    } catch {
-      return false;
-    }
-  };
   const server = () => `127.0.0.1:${postgres.port}`;
   const superuser = () => 'postgres:postgres';
   const connect = async (url: string) => {

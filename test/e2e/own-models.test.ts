@@ -6,26 +6,20 @@ import { parse } from 'yaml';
 import { insertProject } from '../../src/state/store/tenants/tenants.ts';
 import { runCli } from '../support/cli.ts';
 import { backfill, hour, untilEnded } from '../support/exported-events.ts';
-import {
-  bucket,
-  type Installation,
-  region,
-  startInstallation,
-  testedQueues,
-} from '../support/installation.ts';
+import { bucket, region, startInstallation, testedQueues } from '../support/installation.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { hasBrowser, openBrowser } from '../support/page-under-test.ts';
 import { projectRoot, startSluice } from '../support/processes.ts';
 import {
   fillShop,
   planShop,
-  type Shop,
   shopModelNames,
   shopModels,
   shopRows,
   writeShopModels,
 } from '../support/stranger-shop.ts';
 import { createKey } from '../support/tenants.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** What JavaScript has in every object: as names of models they are names like any other. */
 const javaScriptNames = ['constructor', '__proto__'];
@@ -33,18 +27,16 @@ const offeredNames = [...shopModelNames, ...javaScriptNames];
 const tenantKey = '0b9de1a1-47c4-4b54-9d61-2f6d4dd7c7aa';
 
 const folder = folderOfTests();
-let shop: Shop;
-let installation: Installation;
 let project: string;
 let env: Record<string, string>;
 
+const shop = useStage(async () => planShop());
 /** The installation of a stranger: own models alone, in a database of their own, and no `events`. */
-beforeAll(async () => {
-  shop = planShop();
+const installation = useStage(async () => {
   await fillShop(await shop.open(), tenantKey);
   const [orders] = shopModels;
   const models = [...shopModels, ...javaScriptNames.map((name) => ({ ...orders, name }))];
-  installation = await startInstallation({
+  return startInstallation({
     queue: testedQueues().at(-1) ?? 'postgres',
     workers: 1,
     env: {
@@ -53,6 +45,8 @@ beforeAll(async () => {
       MODELS_FILE: await writeShopModels(folder, models),
     },
   });
+});
+beforeAll(async () => {
   const { db, tenant, client, s3, secrets } = installation;
   const { organizationId } = tenant;
   const made = await insertProject(db, { organizationId, name: 'Shop', tenantKey });
@@ -68,11 +62,7 @@ beforeAll(async () => {
     ENDPOINT: s3.endpoint,
   };
 }, 120_000);
-afterAll(async () => {
-  await installation?.close();
-  await shop?.drop();
-  vi.unstubAllEnvs();
-});
+afterAll(() => vi.unstubAllEnvs());
 
 const sluice = (...args: string[]) => runCli(args, { env });
 

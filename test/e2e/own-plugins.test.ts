@@ -8,7 +8,6 @@ import {
 } from '../support/exported-events.ts';
 import { startInstallation } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
-import { casesOf, isNightly } from '../support/nightly.ts';
 import {
   addStep,
   clearChain,
@@ -97,9 +96,9 @@ async function expectedRows(mark: string): Promise<{ kept: ExportedRow[]; reject
 
 const query = `SELECT uuid, event, properties.email AS who, properties.big, properties.price, properties FROM events`;
 
-const rows = isNightly ? 100_000 : 3_000;
+const rows = 100_000;
 
-test.each(casesOf(formats.slice(0, 1), formats.slice(1)))(
+test.each(formats)(
   'writes to %s what they make of each row',
   async (format, extension, compression) => {
     await insertPurchases(installation, rows);
@@ -124,7 +123,7 @@ test.each(casesOf(formats.slice(0, 1), formats.slice(1)))(
     expect(text).toContain('(Shorten) writes: the token is ********');
     expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
   },
-  isNightly ? 600_000 : 240_000,
+  600_000,
 );
 
 test('is not provable once a source of them is gone', async () => {

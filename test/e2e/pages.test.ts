@@ -12,7 +12,6 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { startInstallation } from '../support/installation.ts';
-import { atNight } from '../support/nightly.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { readCommands, runCommands } from '../support/page-commands.ts';
 import { projectRoot } from '../support/processes.ts';
@@ -114,40 +113,37 @@ test('transformations.md: the plugin of the page computes, and drops', async () 
   expect(tried.text).toContain('dropped');
 });
 
-atNight(
-  'offboarding.md: a person is erased, then a project and its organization are deleted',
-  async () => {
-    const { pool } = installation;
-    const tenant = await installation.addTenant();
-    const own = { ...installation, tenant, client: installation.client.withKey(tenant.key) };
-    const [team] = tenant.projectIds;
-    await insertEvents(pool, { team, rows: 50 });
-    const id = await createS3Export(own, { name: 'Rows of a person' });
-    await backfill(own, id, hour);
-    await untilEnded(own, id);
-    const [removal = '', erasure = ''] = readCommands('offboarding.md');
-    const [find = '', rewrite = ''] = erasure.split(/^# 2\..*$/m);
-    const { key } = await createKey(installation.db, { organizationId: null });
-    const env = {
-      ...{ EXPORT: 'Rows of a person', ORG: tenant.organizationId, PROJECT: String(team) },
-      SLUICE_KEY: key,
-    };
-    expect(await type(find, env)).toMatch(/^[1-9]\d* rows? in the current files of 1 interval\./m);
-    // Of two exports with the name, none is taken.
-    const other = await createS3Export(own, { name: 'Rows of a person' });
-    const { code, output } = await runCommands(find, {
-      cwd: folder,
-      bin: folder,
-      env: { ...installation.env, ...env },
-    });
-    expect([code, output]).toEqual([
-      1,
-      `2 exports are named "Rows of a person". Use an id: ${id}, ${other}.\n`,
-    ]);
-    await own.client.delete(`/api/projects/${team}/batch_exports/${other}`);
-    await pool.query(`delete from events where distinct_id = 'user 42'`);
-    expect(await type(rewrite, env)).toContain('Proven: of 1 interval, none has the key');
-    await pool.query(`update projects set name = 'Website' where id = $1`, [team]);
-    expect(await type(removal, env)).toMatch(/^status +(cancelling|deleting|settling|completed)$/m);
-  },
-);
+test('offboarding.md: a person is erased, then a project and its organization are deleted', async () => {
+  const { pool } = installation;
+  const tenant = await installation.addTenant();
+  const own = { ...installation, tenant, client: installation.client.withKey(tenant.key) };
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 50 });
+  const id = await createS3Export(own, { name: 'Rows of a person' });
+  await backfill(own, id, hour);
+  await untilEnded(own, id);
+  const [removal = '', erasure = ''] = readCommands('offboarding.md');
+  const [find = '', rewrite = ''] = erasure.split(/^# 2\..*$/m);
+  const { key } = await createKey(installation.db, { organizationId: null });
+  const env = {
+    ...{ EXPORT: 'Rows of a person', ORG: tenant.organizationId, PROJECT: String(team) },
+    SLUICE_KEY: key,
+  };
+  expect(await type(find, env)).toMatch(/^[1-9]\d* rows? in the current files of 1 interval\./m);
+  // Of two exports with the name, none is taken.
+  const other = await createS3Export(own, { name: 'Rows of a person' });
+  const { code, output } = await runCommands(find, {
+    cwd: folder,
+    bin: folder,
+    env: { ...installation.env, ...env },
+  });
+  expect([code, output]).toEqual([
+    1,
+    `2 exports are named "Rows of a person". Use an id: ${id}, ${other}.\n`,
+  ]);
+  await own.client.delete(`/api/projects/${team}/batch_exports/${other}`);
+  await pool.query(`delete from events where distinct_id = 'user 42'`);
+  expect(await type(rewrite, env)).toContain('Proven: of 1 interval, none has the key');
+  await pool.query(`update projects set name = 'Website' where id = $1`, [team]);
+  expect(await type(removal, env)).toMatch(/^status +(cancelling|deleting|settling|completed)$/m);
+});

@@ -1,39 +1,21 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
 import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
-import { runCommands } from '../support/page-commands.ts';
+import { hasPrograms, runCommands } from '../support/page-commands.ts';
 import { projectRoot, startBundled, startProcess, startSluice } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
 /** `script` of util-linux runs a program on a terminal of its own; other makes take other options. */
-const terminal = (() => {
-  try {
-    return execFileSync('script', ['--version'], { encoding: 'utf8' }).includes('util-linux');
-  } catch {
-    return false;
-  }
-})();
+const terminal =
+  spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') ?? false;
 if (!terminal) console.log('The quickstart on a terminal is skipped: no `script` of util-linux.');
 
-const curl = (() => {
-  try {
-    return execFileSync('curl', ['--version'], { encoding: 'utf8' }).includes('curl');
-  } catch {
-    return false;
-  }
-})();
+const curl = hasPrograms('curl');
 if (!curl) console.log("The README's calls are skipped: no curl.");
-
-const jq = (() => {
-  try {
-    return execFileSync('jq', ['--version'], { encoding: 'utf8' }).startsWith('jq');
-  } catch {
-    return false;
-  }
-})();
+const jq = hasPrograms('jq');
 if (!jq) console.log("The README's commands are skipped: no jq.");
 
 const dataDir = folderOfTests();

@@ -11,7 +11,6 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, startInstallation } from '../support/installation.ts';
-import { atNight } from '../support/nightly.ts';
 import { packedList } from '../support/packed-list.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
@@ -46,7 +45,7 @@ async function change(id: string, config: Readonly<Record<string, unknown>>): Pr
 const strayOf = (folder: string, generation = 9) =>
   `${folder}/20240301T000000Z-20240301T010000Z.v${generation}.jsonl`;
 
-atNight('a table whose list of manifests unpacks to GiB ends no process', async () => {
+test('a table whose list of manifests unpacks to GiB ends no process', async () => {
   const { client, pool, s3, tenant, workers } = installation;
   const config = { file_format: 'Parquet', table_format: 'iceberg', prefix: '{batch_export_id}/' };
   const id = await exportHour({ name: 'A hostile table', config });

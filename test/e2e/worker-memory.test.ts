@@ -10,7 +10,6 @@ import {
 } from '../support/exported-events.ts';
 import { startHostileStore } from '../support/hostile-store.ts';
 import { startInstallation } from '../support/installation.ts';
-import { isNightly } from '../support/nightly.ts';
 import { peakMib } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 import { useStage } from '../support/use-stage.ts';
@@ -112,27 +111,23 @@ it('fifty small runs complete while four large ones wait for their store, and on
   for (const id of large.slice(1)) await remove(id);
 });
 
-it.runIf(isNightly)(
-  'a run of 5,000 partitions keeps to its memory',
-  async () => {
-    await installation.stopWorkers();
-    // What is left to other organizations, small runs and the process itself, and a run of Parquet with partitions.
-    const memoryMb = 400;
-    const worker = await installation.startWorker({ WORKER_MEMORY_MB: String(memoryMb) });
-    const config = { file_format: 'Parquet', compression: 'zstd', partition_by: ['uuid'] };
-    const exportId = await createS3Export(installation, { config });
-    const at = (n: number) => `2024-03-03T0${n}:00:00Z`;
-    await expectLarge([exportId]);
-    await insertEvents(installation.pool, {
-      team: installation.tenant.projectIds[0],
-      rows: 5_000,
-      start: at(8),
-      end: at(9),
-    });
-    await backfill(installation, exportId, { start: at(8), end: at(9) });
-    const [run] = await untilEnded(installation, exportId, { timeoutMs: 240_000 });
-    expect(run).toMatchObject({ status: 'Completed', rows: 5_000, attempt: 1 });
-    expect(peakMib(worker.pid)).toBeLessThan(memoryMb);
-  },
-  300_000,
-);
+it('a run of 5,000 partitions keeps to its memory', async () => {
+  await installation.stopWorkers();
+  // What is left to other organizations, small runs and the process itself, and a run of Parquet with partitions.
+  const memoryMb = 400;
+  const worker = await installation.startWorker({ WORKER_MEMORY_MB: String(memoryMb) });
+  const config = { file_format: 'Parquet', compression: 'zstd', partition_by: ['uuid'] };
+  const exportId = await createS3Export(installation, { config });
+  const at = (n: number) => `2024-03-03T0${n}:00:00Z`;
+  await expectLarge([exportId]);
+  await insertEvents(installation.pool, {
+    team: installation.tenant.projectIds[0],
+    rows: 5_000,
+    start: at(8),
+    end: at(9),
+  });
+  await backfill(installation, exportId, { start: at(8), end: at(9) });
+  const [run] = await untilEnded(installation, exportId, { timeoutMs: 240_000 });
+  expect(run).toMatchObject({ status: 'Completed', rows: 5_000, attempt: 1 });
+  expect(peakMib(worker.pid)).toBeLessThan(memoryMb);
+}, 300_000);

@@ -1,43 +1,32 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import {
   backfill,
   createS3Export,
   insertEvents,
   projectPath,
-  readRuns,
   untilEnded,
 } from '../support/exported-events.ts';
-import {
-  type Answer,
-  type HostileStore,
-  sendXml,
-  startHostileStore,
-} from '../support/hostile-store.ts';
+import { type Answer, startHostileStore } from '../support/hostile-store.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Runs at a store that a tenant names, in real processes, beside those of another tenant. */
 
-let installation: Installation;
-let store: HostileStore;
 let answer: Answer;
-
-beforeAll(async () => {
-  store = await startHostileStore((request, response) => answer(request, response));
-  installation = await startInstallation({
+const store = useStage(() => startHostileStore((request, response) => answer(request, response)));
+const installation = useStage(() =>
+  startInstallation({
     workers: 0,
     // Long, so that nothing but the rules of this test ends a request.
     env: { UPLOAD_STALL_SECONDS: '3600', WORKER_CONCURRENCY: '4', WORKER_SMALL_RUNS: '4' },
-  });
+  }),
+);
+beforeAll(async () => {
   await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 });
   await installation.startWorker();
 });
-afterAll(async () => {
-  await installation?.close();
-  await store.close();
-});
-
 /** The same installation, as another tenant sees it. */
 async function otherTenant(): Promise<Installation> {
   const tenant = await installation.addTenant();
@@ -128,31 +117,4 @@ it('runs at a store that drips end with their exports, whatever it drips', async
     timeoutMs: 40_000,
     message: () => `no request goes on: ${store.requests.slice(-8).join('\n')}`,
   });
-});
-
-it('a run whose parts are listed without an end fails', async () => {
-  let parts = 0;
-  answer = (request, response) => {
-    const { method, url = '' } = request;
-    if (method === 'DELETE') return void response.writeHead(204).end();
-    if (method === 'POST') {
-      const content = '<Bucket>exports</Bucket><Key>a</Key><UploadId>id</UploadId>';
-      return sendXml(response, 'InitiateMultipartUploadResult', content);
-    }
-    if (method === 'GET' && url.includes('uploadId')) {
-      parts += 1;
-      const next = `<NextPartNumberMarker>${parts}</NextPartNumberMarker>`;
-      const part = `<Part><PartNumber>${parts}</PartNumber><ETag>"t"</ETag><Size>1</Size></Part>`;
-      return sendXml(response, 'ListPartsResult', `<IsTruncated>true</IsTruncated>${next}${part}`);
-    }
-    if (isList(request)) return refuse(response, 403, 'AccessDenied');
-    if (method === 'GET') return refuse(response, 404, 'NoSuchKey');
-    refuse(response, 403, 'AccessDenied');
-  };
-  const exportId = await hostileExport();
-  await backfill(installation, exportId);
-  const [run] = await untilEnded(installation, exportId);
-  expect(run).toMatchObject({ status: 'Failed', errorCode: 'destination.access_denied' });
-  expect(parts).toBeGreaterThan(0);
-  expect(await readRuns(installation, exportId)).toHaveLength(1);
 });

@@ -1,21 +1,19 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
-import { startApiUnderTest } from '../support/api-under-test.ts';
+import { useApi } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
 import { cliEnv, runCli } from '../support/cli.ts';
-import { casesOf } from '../support/nightly.ts';
 import { createTenant } from '../support/tenants.ts';
 import { chainFor, rowOf, stepOfPlugin } from '../support/transforms/rows.ts';
 import { until } from '../support/until.ts';
-import { useStage } from '../support/use-stage.ts';
 
 /** A tenant's chain runs in the process that answers all tenants: its work for one request is bounded. */
 
 const labOf = (projectId: number) => `/api/projects/${projectId}/batch_exports/preview`;
 
-const api = useStage(startApiUnderTest);
+const api = useApi();
 beforeAll(() => ensureEventsTable(api.databaseUrl));
 
 const dropEmail = { plugin: 1, config: { properties: 'email' } };
@@ -174,38 +172,33 @@ describe('rows that a chain makes large', () => {
     string,
     (prepared: Awaited<ReturnType<typeof prepare>>) => ReturnType<ApiClient['get']>,
   ];
-  const tried = casesOf<Trial>(
+  const tried: readonly Trial[] = [
     [
-      [
-        'many steps of many rows that are traced',
-        async ({ client, lab }) =>
-          client.post(lab, { configs: grow, rows: given(100), trace: true }),
-      ],
-      [
-        'a plugin that makes 30 MiB of each row of a preview',
-        async ({ client, exportOf, plugin }) => client.get(await exportOf([{ plugin }])),
-      ],
+      'many steps of many rows that are traced',
+      async ({ client, lab }) => client.post(lab, { configs: grow, rows: given(100), trace: true }),
     ],
     [
-      [
-        'many steps of many rows of the source that are traced',
-        async ({ client, lab }) => client.post(lab, { configs: grow, trace: true }),
-      ],
-      [
-        'long names that one row gives to all',
-        async ({ client, lab }) => client.post(lab, { rows: [wide, ...empty], trace: true }),
-      ],
-      [
-        'a plugin that makes 30 MiB of a row that is traced',
-        async ({ client, lab, plugin }) =>
-          client.post(lab, { configs: [{ plugin }], rows: given(6), trace: true }),
-      ],
-      [
-        'many steps of many rows of a preview',
-        async ({ client, exportOf }) => client.get(await exportOf(grow)),
-      ],
+      'a plugin that makes 30 MiB of each row of a preview',
+      async ({ client, exportOf, plugin }) => client.get(await exportOf([{ plugin }])),
     ],
-  );
+    [
+      'many steps of many rows of the source that are traced',
+      async ({ client, lab }) => client.post(lab, { configs: grow, trace: true }),
+    ],
+    [
+      'long names that one row gives to all',
+      async ({ client, lab }) => client.post(lab, { rows: [wide, ...empty], trace: true }),
+    ],
+    [
+      'a plugin that makes 30 MiB of a row that is traced',
+      async ({ client, lab, plugin }) =>
+        client.post(lab, { configs: [{ plugin }], rows: given(6), trace: true }),
+    ],
+    [
+      'many steps of many rows of a preview',
+      async ({ client, exportOf }) => client.get(await exportOf(grow)),
+    ],
+  ];
   test.each(tried)(
     'leave the answer, its memory and others as they are: %s',
     async (_what, ask) => {

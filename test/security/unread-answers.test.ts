@@ -4,22 +4,21 @@ import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Connections, usualConnections } from '../../src/service/api/connections.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase } from '../support/database.ts';
 import { findFreePort, listen } from '../support/free-port.ts';
-import { casesOf } from '../support/nightly.ts';
 import { startBundled, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** A stranger without a key, at each port of API and worker: pipelined requests whose answers are not read. */
 
 const isLinux = process.platform === 'linux';
-let database: TestDatabase;
+const database = useStage(createTestDatabase);
 let api: TestProcess;
 let worker: TestProcess;
 let ports: { readonly api: number; readonly apiMetrics: number; readonly workerMetrics: number };
 
 beforeAll(async () => {
-  database = await createTestDatabase();
   const [ofApi, apiMetrics] = [await findFreePort(), await findFreePort()];
   const workerMetrics = await findFreePort();
   ports = { api: ofApi, apiMetrics, workerMetrics };
@@ -36,7 +35,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const process of [api, worker]) process?.kill();
   await Promise.all([api, worker].map((process) => process?.waitForExit()));
-  await database?.drop();
 });
 
 const memoryOf = (pid: number) =>
@@ -65,27 +63,23 @@ type Answers = [
   headers?: string,
 ];
 
-/** By day one answer of each kind: of a file, a page, a route, metrics, an upgrade, and a body that never ends. */
-const answers = casesOf<Answers>(
-  [
-    ['api', 'api', '/api/docs/static/swagger-ui-bundle.js'],
-    ['api', 'api', 'asset'],
-    ['api', 'api', '/api/projects/1/batch_exports'],
-    ['worker', 'workerMetrics', '/metrics'],
-    ['api', 'api', '/api/openapi.json', 'GET', 'connection: upgrade\r\nupgrade: websocket\r\n'],
-    ['api', 'api', '/nowhere', 'POST', 'transfer-encoding: chunked\r\n'],
-  ],
-  [
-    ['api', 'api', '/api/openapi.json'],
-    ['api', 'api', '/readyz'],
-    ['api', 'apiMetrics', '/metrics'],
-    ['api', 'api', '/nowhere', 'HEAD', ''],
-    ['api', 'api', '/api/openapi.json', 'HEAD', ''],
-    ['api', 'api', '/api/openapi.json', 'OPTIONS', ''],
-    ['api', 'api', '/api/openapi.json', 'GET', 'expect: nothing\r\n'],
-    ['api', 'api', '/nowhere', 'POST', 'expect: 100-continue\r\ncontent-length: 5\r\n'],
-  ],
-);
+/** Of a file, a page, a route, metrics, an upgrade, and a body that never ends. */
+const answers: readonly Answers[] = [
+  ['api', 'api', '/api/docs/static/swagger-ui-bundle.js'],
+  ['api', 'api', 'asset'],
+  ['api', 'api', '/api/projects/1/batch_exports'],
+  ['worker', 'workerMetrics', '/metrics'],
+  ['api', 'api', '/api/openapi.json', 'GET', 'connection: upgrade\r\nupgrade: websocket\r\n'],
+  ['api', 'api', '/nowhere', 'POST', 'transfer-encoding: chunked\r\n'],
+  ['api', 'api', '/api/openapi.json'],
+  ['api', 'api', '/readyz'],
+  ['api', 'apiMetrics', '/metrics'],
+  ['api', 'api', '/nowhere', 'HEAD', ''],
+  ['api', 'api', '/api/openapi.json', 'HEAD', ''],
+  ['api', 'api', '/api/openapi.json', 'OPTIONS', ''],
+  ['api', 'api', '/api/openapi.json', 'GET', 'expect: nothing\r\n'],
+  ['api', 'api', '/nowhere', 'POST', 'expect: 100-continue\r\ncontent-length: 5\r\n'],
+];
 
 test.runIf(isLinux).each(answers)(
   '%s: unread answers at the port %s cost little: %s',

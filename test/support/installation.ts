@@ -87,6 +87,8 @@ export interface Installation {
   startWorker(env?: ProcessOptions['env']): Promise<TestProcess>;
   /** Ends the workers that still run, in order, also those that SIGSTOP has frozen. */
   stopWorkers(): Promise<void>;
+  /** Ends the API too. */
+  stopAll(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -114,15 +116,17 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     accessKeyId: `AKIACANARY${randomBytes(5).toString('hex').toUpperCase()}`,
     secretAccessKey: `canary-secret-${randomBytes(12).toString('hex')}`,
   };
-  const own = options.databaseUrl === undefined ? await createTestDatabase() : null;
-  const databaseUrl = own?.url ?? options.databaseUrl ?? '';
-  const s3 = foreignS3
-    ? await openForeignS3(foreignS3, bucket)
-    : await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
-  const redis = queue === 'redis' ? await startRedisWithAcl() : null;
-  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-installation-'));
   const planned = planShop();
-  const shop = await planned.open();
+  const [own, shop, s3, redis, folder] = await Promise.all([
+    options.databaseUrl === undefined ? createTestDatabase() : null,
+    planned.open(),
+    foreignS3
+      ? openForeignS3(foreignS3, bucket)
+      : spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 }),
+    queue === 'redis' ? startRedisWithAcl() : null,
+    mkdtemp(path.join(tmpdir(), 'sluice-installation-')),
+  ]);
+  const databaseUrl = own?.url ?? options.databaseUrl ?? '';
   // Commands that run in this process read it here.
   process.env[shopVariable] = planned.url;
   const encryptionKey = randomBytes(32).toString('base64');
@@ -177,9 +181,10 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     await Promise.all(left.map((process) => process.waitForExit(40_000)));
   };
 
-  await startApi();
-  // One migrates for all; together they would only wait for each other.
-  await Promise.all(Array.from({ length: workers }, () => startWorker()));
+  const api = startApi();
+  // One migrates for all; together they would only wait for each other. A clone of the template is migrated.
+  if (own === null) await api;
+  await Promise.all([api, ...Array.from({ length: workers }, () => startWorker())]);
   await pool.query(recordMoves);
   const teamOfKey = new Map<string, number>();
   const secrets = new Map([
@@ -217,6 +222,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     startApi,
     startWorker,
     stopWorkers: () => stop(workersStarted),
+    stopAll: () => stop(processes),
     async close() {
       await stop(processes).finally(async () => {
         const violations = await findNamedKeyViolations({ checksNamedKeys, s3 }).catch(

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { projectRoot } from './processes.ts';
@@ -8,6 +8,10 @@ export function readCommands(page: string): readonly string[] {
   const text = readFileSync(path.join(projectRoot, 'docs', page), 'utf8');
   return [...text.matchAll(/^ *```sh\n([\s\S]*?)^ *```$/gm)].map(([, block = '']) => block);
 }
+
+/** Whether the shell finds each of the programs. */
+export const hasPrograms = (...names: readonly string[]): boolean =>
+  names.every((name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0);
 
 /** Runs commands as a person in `cwd` would; `sluice` is that of the build. Stops at the first that fails. */
 export function runCommands(

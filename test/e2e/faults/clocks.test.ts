@@ -15,7 +15,6 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation, testedQueues } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
 import { createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -27,9 +26,7 @@ const shifted = (shiftMs: number) => ({
 });
 const rows = 50;
 
-const queues = casesOf(testedQueues().slice(0, 1), testedQueues().slice(1));
-
-describe.each(queues)('on the queue in %s', (queue) => {
+describe.each(testedQueues())('on the queue in %s', (queue) => {
   const installation = useStage(() =>
     startInstallation({
       queue,

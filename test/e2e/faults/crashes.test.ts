@@ -10,20 +10,19 @@ import {
   quiet,
   retireExports,
   slowDown,
-  threeParts,
+  twoParts,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { startHostileStore } from '../../support/hostile-store.ts';
 import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { isAlive } from '../../support/is-alive.ts';
-import { casesOf, isNightly } from '../../support/nightly.ts';
 import { projectRoot, startSluice, type TestProcess } from '../../support/processes.ts';
 import { claim, expireLease } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-const { rows } = threeParts;
+const { rows } = twoParts;
 const installation = useStage(() => startInstallation({ workers: 0 }));
 beforeAll(async () => {
   await insertLoudAndQuiet(installation);
@@ -102,7 +101,7 @@ function childOf(worker: TestProcess): Promise<number> {
   ).then(Number);
 }
 
-test.each(casesOf(['before_complete'], ['claim', 'before_record']))(
+test.each(['before_complete', 'claim', 'before_record'])(
   'a run that ends its process at %s harms two workers, then only its own process',
   async (step) => {
     const exportId = await createS3Export(installation);
@@ -129,19 +128,13 @@ test.each(casesOf(['before_complete'], ['claim', 'before_record']))(
   },
 );
 
-const ends = casesOf<readonly [string, string, string, number]>(
-  [
-    ['crashes', 'before_open=abort', 'SIGABRT', 2],
-    ['is killed, twice', 'before_open=kill', 'SIGKILL', 3],
-  ],
-  [
-    ['needs more memory than it may', 'before_open=fill', 'more than 576 MiB', 2],
-    ['exits, twice', 'before_open=exit(7)', 'exit code 7', 3],
-    ['needs more heap than it may', 'before_open=grow', 'SIGABRT', 2],
-  ],
-);
-
-test.each(ends)(
+test.each([
+  ['crashes', 'before_open=abort', 'SIGABRT', 2],
+  ['is killed, twice', 'before_open=kill', 'SIGKILL', 3],
+  ['needs more memory than it may', 'before_open=fill', 'more than 576 MiB', 2],
+  ['exits, twice', 'before_open=exit(7)', 'exit code 7', 3],
+  ['needs more heap than it may', 'before_open=grow', 'SIGABRT', 2],
+])(
   'a run whose own process %s is Failed, while the others of its worker complete',
   async (_, failpoint, how, attempt) => {
     const exportId = await deadlyRun();
@@ -166,7 +159,7 @@ test.each(ends)(
 
 test('a worker that is killed while the process of a run works: the process ends, nothing is counted', async () => {
   const exportId = await deadlyRun();
-  for (let kill = 1; kill <= (isNightly ? 2 : 1); kill += 1) {
+  for (let kill = 1; kill <= 2; kill += 1) {
     // Before the first part: progress would clear the run's deaths.
     const worker = await installation.startWorker({ FAILPOINTS: 'before_open=hold' });
     const child = await childOf(worker);

@@ -4,7 +4,6 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { startSluice, type TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
-import { casesOf } from '../../support/nightly.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 
 const dataDir = folderOfTests();
@@ -51,17 +50,13 @@ async function prepare(is: Moment[1]): Promise<void> {
 const ctrlC = ({ pid }: TestProcess) => void process.kill(-pid, 'SIGINT');
 const terminate = (started: TestProcess) => started.kill('SIGTERM');
 
-const moments = casesOf<Moment>(
-  [['Ctrl-C, while the data directory is made', isMakingData, ctrlC]],
-  [
-    ['when PostgreSQL has started', hasStarted, terminate],
-    ['at once', () => true, terminate],
-    ['while the data directory is made', isMakingData, terminate],
-    ['while PostgreSQL starts', isStarting, terminate],
-  ],
-);
-
-test.each(moments)('a start that is ended leaves no PostgreSQL behind: %s', async (_, is, end) => {
+test.each<Moment>([
+  ['Ctrl-C, while the data directory is made', isMakingData, ctrlC],
+  ['when PostgreSQL has started', hasStarted, terminate],
+  ['at once', () => true, terminate],
+  ['while the data directory is made', isMakingData, terminate],
+  ['while PostgreSQL starts', isStarting, terminate],
+])('a start that is ended leaves no PostgreSQL behind: %s', async (_, is, end) => {
   await prepare(is);
   const started = start();
   await until(() => is(started), { message: () => started.output() });

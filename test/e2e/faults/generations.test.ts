@@ -11,7 +11,6 @@ import {
 import { hourRuns } from '../../support/hour-runs.ts';
 import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -52,34 +51,34 @@ async function readManifest(exportId: string, folder = '') {
 }
 
 describe('a worker that freezes', () => {
-  const steps = casesOf<FailpointName>(
-    ['before_manifest'],
-    ['before_complete', 'after_complete', 'after_manifest', 'before_record', 'before_removal'],
-  );
-  test.each(steps)(
-    'at %s of a re-run wakes after gzip, plain and gzip again and harms nothing',
-    async (step) => {
-      const exportId = await createS3Export(installation, {
-        name: step,
-        config: { compression: 'gzip' },
-      });
-      await deliver(exportId);
-      await touchRows('!');
-      await change(exportId, { compression: null });
-      const sleeper = await breakAt(exportId, step, 'stop');
-      await installation.startWorker();
-      let count = (await untilEnded(installation, exportId, { count: 2 })).length;
-      for (const compression of ['gzip', null, 'gzip']) {
-        await change(exportId, { compression });
-        expect(await runAgain(exportId, count)).toMatchObject({ status: 'Completed', rows });
-        count += 1;
-      }
-      const before = await readManifest(exportId);
-      await wake(sleeper);
-      expect(await readManifest(exportId)).toEqual(before);
-      expect(await expectInvariants(installation)).toMatchObject({ rows });
-    },
-  );
+  test.each<FailpointName>([
+    'before_complete',
+    'after_complete',
+    'before_manifest',
+    'after_manifest',
+    'before_record',
+    'before_removal',
+  ])('at %s of a re-run wakes after gzip, plain and gzip again and harms nothing', async (step) => {
+    const exportId = await createS3Export(installation, {
+      name: step,
+      config: { compression: 'gzip' },
+    });
+    await deliver(exportId);
+    await touchRows('!');
+    await change(exportId, { compression: null });
+    const sleeper = await breakAt(exportId, step, 'stop');
+    await installation.startWorker();
+    let count = (await untilEnded(installation, exportId, { count: 2 })).length;
+    for (const compression of ['gzip', null, 'gzip']) {
+      await change(exportId, { compression });
+      expect(await runAgain(exportId, count)).toMatchObject({ status: 'Completed', rows });
+      count += 1;
+    }
+    const before = await readManifest(exportId);
+    await wake(sleeper);
+    expect(await readManifest(exportId)).toEqual(before);
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+  });
 });
 
 test('a new template for names is followed, through a death', async () => {
@@ -161,7 +160,7 @@ test('a re-run with the same rows commits after a move there and back, if the fi
   expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
 
-test.each(casesOf<FailpointName>(['after_complete'], ['before_manifest']))(
+test.each<FailpointName>(['after_complete', 'before_manifest'])(
   'an export that moves to another prefix is not torn by a first commit that sleeps at %s',
   async (step) => {
     const exportId = await createS3Export(installation, {

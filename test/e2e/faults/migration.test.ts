@@ -1,8 +1,7 @@
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Pool } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createTestDatabase } from '../../support/database.ts';
 import {
   backfill,
@@ -135,14 +134,7 @@ function keepAsking(installation: Installation, exportId: string) {
 }
 
 describe('a process', () => {
-  let pool: Pool;
   const database = useStage(createTestDatabase);
-  beforeAll(async () => {
-    pool = new Pool({ connectionString: database.url, max: 1 });
-  });
-  afterAll(async () => {
-    await pool.end();
-  });
 
   const env = () => ({
     DATABASE_URL: database.url,
@@ -152,7 +144,7 @@ describe('a process', () => {
   });
 
   test.each(['true', 'false'])('starts on a newer schema (AUTO_MIGRATE=%s)', async (auto) => {
-    await pool.query(
+    await database.pool.query(
       `insert into sluice_migrations (name, run_on) select $1::text, now() where not exists (select from sluice_migrations where name = $1::text)`,
       [next],
     );
@@ -165,7 +157,7 @@ describe('a process', () => {
   test.each(['api', 'worker'])(
     'refuses an older schema, and says what to do: %s',
     async (entry) => {
-      await pool.query(`delete from sluice_migrations where name ~ '^(0001|9999)'`);
+      await database.pool.query(`delete from sluice_migrations where name ~ '^(0001|9999)'`);
       const started = startBundled(`main/${entry}.js`, [], {
         env: { ...env(), AUTO_MIGRATE: 'false' },
       });

@@ -9,14 +9,12 @@ import {
 } from '../../support/exported-events.ts';
 import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { atNight } from '../../support/nightly.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
-import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-/** Stores, sources and workers that are dead: what they are asked, and what an operator reads of it, is counted. */
+/** Stores and sources that are dead: what they are asked, and what a customer reads of it, is counted. */
 
 const exportsThere = 12;
 const hourOf = (n: number) => ({
@@ -140,63 +138,20 @@ test('exports heal without a hand when their dead store works, also after a rest
   expect(messages('healing.ended').slice(ended)).toHaveLength(1);
 }, 240_000);
 
-atNight(
-  'exports heal without a hand when their dead source answers, also after a restart',
-  async () => {
-    const done = await count('receipts');
-    proxy.hangUp();
-    await runAll({ start: hourOf(3).start, end: hourOf(4).end });
-    await untilCount('holes where heals_since is not null', 2 * exportsThere);
-    await restartWorkers();
-    const [api] = installation.processes;
-    api?.kill('SIGTERM');
-    await api?.waitForExit();
-    const again = await installation.startApi();
-    await until(() => again.output().includes('The source is unreachable'));
+test('exports heal without a hand when their dead source answers, also after a restart', async () => {
+  const done = await count('receipts');
+  proxy.hangUp();
+  await runAll({ start: hourOf(3).start, end: hourOf(4).end });
+  await untilCount('holes where heals_since is not null', 2 * exportsThere);
+  await restartWorkers();
+  const [api] = installation.processes;
+  api?.kill('SIGTERM');
+  await api?.waitForExit();
+  const again = await installation.startApi();
+  await until(() => again.output().includes('The source is unreachable'));
 
-    await proxy.accept();
-    await untilHealed();
-    await untilCount('receipts', done + 2 * exportsThere);
-    await expectInvariants(installation);
-  },
-  240_000,
-);
-
-atNight(
-  'dead workers are one line, one alarm and a gauge of the API, until one lives again',
-  async () => {
-    const { startApi, processes, workers, db, client } = installation;
-    for (const each of processes) each.kill('SIGKILL');
-    await Promise.all(processes.map((each) => each.waitForExit()));
-    const api = await startApi();
-    const { key } = await createKey(db, { organizationId: null });
-    const operator = client.withKey(key);
-    const events = ['installation.no_workers', 'installation.no_workers_over'];
-    const target = await operator.post('/api/admin/notification_targets', {
-      url: receiver.url,
-      events,
-    });
-    expect(target.status, target.text).toBe(201);
-    const said = (text: string) =>
-      api
-        .output()
-        .split('\n')
-        .filter((line) => line.includes(text)).length;
-    await until(() => messages('installation.no_workers').length > 0, {
-      timeoutMs: 150_000,
-      message: 'the API notifies',
-    });
-    await runAll(hourOf(0));
-    const { text } = await operator.get('/metrics');
-    expect(text).toMatch(/^sluice_worker_capacity 0$/m);
-    await installation.startWorker();
-    await until(() => messages('installation.no_workers_over').length > 0, { timeoutMs: 60_000 });
-    await untilCount(`runs where status in ('Starting', 'Running')`, 0);
-    expect(messages('installation.no_workers')).toHaveLength(1);
-    expect(messages('installation.no_workers_over')).toHaveLength(1);
-    expect(said('No worker has reported for 30 s')).toBe(1);
-    expect(said('workers are alive again')).toBe(1);
-    expect(workers.filter((each) => !each.hasExited())).toHaveLength(1);
-  },
-  300_000,
-);
+  await proxy.accept();
+  await untilHealed();
+  await untilCount('receipts', done + 2 * exportsThere);
+  await expectInvariants(installation);
+}, 240_000);

@@ -12,7 +12,6 @@ import {
 } from '../../support/exported-events.ts';
 import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { isNightly } from '../../support/nightly.ts';
 import { hasPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { startBundled } from '../../support/processes.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
@@ -69,29 +68,26 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
       await retireExports(installation);
     });
 
-    test.runIf(isNightly)(
-      'ended and started again in the middle of a run: the run is retried, its rows are whole',
-      async () => {
-        const { s3, client } = installation;
-        const team = installation.tenant.projectIds[0];
-        const later = { start: '2024-03-03T00:00:00Z', end: '2024-03-03T01:00:00Z' };
-        await insertEvents(installation.pool, { team, rows: 4_000, rowBytes: 8_000, ...later });
-        const exportId = await createS3Export(installation, { name: 'over a restart' });
-        await slowDown(installation, 'UploadPart', 700);
-        await backfill(installation, exportId, later);
-        await until(async () => (await countParts(installation, exportId)) >= 1);
-        await pooler.kill();
-        await until(async () => (await client.get('/readyz')).status === 503);
-        await pooler.restart();
-        await until(async () => (await client.get('/readyz')).status === 200);
-        await s3.faults.clear();
-        const [run] = await untilEnded(installation, exportId, { timeoutMs: 90_000 });
-        expect(run).toMatchObject({ status: 'Completed', rows: 4_000 });
-        expect(run?.fence).toBeGreaterThan(1);
-        await expectInvariants(installation);
-        await retireExports(installation);
-      },
-    );
+    test('ended and started again in the middle of a run: the run is retried, its rows are whole', async () => {
+      const { s3, client } = installation;
+      const team = installation.tenant.projectIds[0];
+      const later = { start: '2024-03-03T00:00:00Z', end: '2024-03-03T01:00:00Z' };
+      await insertEvents(installation.pool, { team, rows: 4_000, rowBytes: 8_000, ...later });
+      const exportId = await createS3Export(installation, { name: 'over a restart' });
+      await slowDown(installation, 'UploadPart', 700);
+      await backfill(installation, exportId, later);
+      await until(async () => (await countParts(installation, exportId)) >= 1);
+      await pooler.kill();
+      await until(async () => (await client.get('/readyz')).status === 503);
+      await pooler.restart();
+      await until(async () => (await client.get('/readyz')).status === 200);
+      await s3.faults.clear();
+      const [run] = await untilEnded(installation, exportId, { timeoutMs: 90_000 });
+      expect(run).toMatchObject({ status: 'Completed', rows: 4_000 });
+      expect(run?.fence).toBeGreaterThan(1);
+      await expectInvariants(installation);
+      await retireExports(installation);
+    });
   });
 
   test('a transaction limits itself, and leaves to the next client only what each of our sessions has', async () => {

@@ -37,11 +37,7 @@ async function copy(from: string, to: string): Promise<void> {
 
 /** Does something with our database while the service is down. */
 async function whileDown(work: () => Promise<void>): Promise<void> {
-  await installation.stopWorkers();
-  for (const process of installation.processes.filter((one) => !one.hasExited())) {
-    process.kill('SIGTERM');
-    await process.waitForExit();
-  }
+  await installation.stopAll();
   await work();
   await installation.startApi();
   await installation.startWorker();

@@ -13,7 +13,6 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { isNightly } from '../../support/nightly.ts';
 import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -206,10 +205,7 @@ test('one late row and one deleted row: the look-back finds the late one', async
   await retireExports(installation);
 });
 
-test('a prepared transaction that leaked does not keep the late rows of others away', async ({
-  skip,
-}) => {
-  skip(!isNightly, 'at night');
+test('a prepared transaction that leaked does not keep the late rows of others away', async () => {
   const range = hour(3);
   await insertEvents(installation.pool, { team, rows: 10, ...range });
   const [leaked, writer] = [await openSession(), await openSession()];
