@@ -13,25 +13,26 @@ const pure = [
 /**
  * The nightly lane alone: they take long, and rarely fail. By day too:
  *
- * - `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts` has what a copy of the database may do.
+ * - `workers.test.ts` kills workers at the steps of a run, and `store/eras.test.ts` has what a restored database may do.
  * - The strict S3 server of the tests is a strange store. `store/healing.test.ts` has what heals after an outage.
  * - `conformance` has every kind of table, standbys and poolers of sources, and the values of each format. Other readers of Parquet: DuckDB
  *   and Polars. Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
  * - `worker/{worker,wait-for-source}.test.ts` have connections to our database that are cut, and `cli/doctor.test.ts` the doctor.
  * - `store/{places,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
- * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
+ * - `form-page` has the page in a browser, and `test/unit/console` its rules.
+ * - Most tests of `e2e` run the checker of the invariants, and `e2e/verify.test.ts` finds breaches.
  * - `store/plans.test.ts` has the plans of statements.
  * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, keys, rejected rows and folders, and `worker/look-back.test.ts`
  *   the look-back. `api/row-preview.test.ts` has previews, and `security/{previews,preview-connections,query-bounds}.test.ts` their limits.
- * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
+ * - `.ci/run` starts a quickstart, which starts the embedded server. `docs-blocks.test.ts` knows which test runs a block of the documentation, and `cli/docs.test.ts` runs those of the command line.
  * - `integration/postgres-standby.test.ts` has standbys.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `integration/postgres-{source,settle}.test.ts` sources that fail and rows that come late.
  * - `test/security/{sandbox,slow-readers}` and the attack have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
-  'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,notifications-page,operators-page}.test.ts',
-  'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,quickstart,run-statements,statements-page,transformations-page}.test.ts',
+  'test/e2e/{console-page,erase-and-offboard,iceberg-table,invariants,notifications-page,operators-page}.test.ts',
+  'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,pages,quickstart,run-statements,statements-page,transformations-page}.test.ts',
   'test/e2e/{verify-answers,worker-memory}.test.ts',
   'test/integration/{client-package,count-reporter,embedded-postgres}.test.ts',
   'test/integration/store/growth.test.ts',

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import type { Page } from 'playwright-core';
@@ -15,7 +14,6 @@ import {
   timezoneId,
 } from '../support/page-under-test.ts';
 import { signInTo } from '../support/page-checks.ts';
-import { projectRoot } from '../support/processes.ts';
 import { useStage } from '../support/use-stage.ts';
 
 const hour = 3_600_000;
@@ -269,40 +267,6 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     expect(await page.evaluate('Object.keys({ ...sessionStorage, ...localStorage })')).toEqual([
       'sluice-clock',
     ]);
-  });
-
-  test('violates no rule of its content policy, and throws nothing', async () => {
-    const answer = await fetch(`${site.address}/console/`);
-    const html = await answer.text();
-    expect(answer.headers.get('content-security-policy')).toContain("script-src 'self'");
-    expect(answer.headers.get('cache-control')).toBe('no-cache');
-    const [script = ''] = /\/console\/assets\/[^"]+\.js/.exec(html) ?? [];
-    const asset = await fetch(`${site.address}${script}`);
-    expect(asset.headers.get('cache-control')).toContain('immutable');
-    const unpacked = await readFile(path.join(projectRoot, 'dist', script), 'utf8');
-    for (const [taken, coding] of [
-      ['gzip, deflate, br, zstd', 'br'],
-      ['gzip;q=1.0, br;q=0', 'gzip'],
-      ['GZIP', 'gzip'],
-      ['identity', null],
-      ['gzip;q=0, br ; q=0.0', null],
-      ['brown', null],
-    ] as const) {
-      const found = await fetch(`${site.address}${script}`, {
-        headers: { 'accept-encoding': taken },
-      });
-      expect(found.headers.get('content-encoding')).toBe(coding);
-      expect(found.headers.get('vary')).toContain('accept-encoding');
-      expect((await found.text()) === unpacked).toBe(true);
-    }
-    // What the build wrote beside the asset is what was sent, and has no address of its own.
-    expect((await fetch(`${site.address}${script}.br`)).status).toBe(404);
-    const document = await fetch(`${site.address}/api/openapi.json`, {
-      headers: { 'accept-encoding': 'br' },
-    });
-    expect(document.headers.get('content-encoding')).toBe('br');
-    expect(await document.json()).toHaveProperty('openapi', '3.1.0');
-    expect((await fetch(`${site.address}/console/assets/none.js`)).status).toBe(404);
     expect(site.faults).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -265,6 +265,40 @@ describe.skipIf(!hasBrowser)('the form of an export', () => {
     const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
     expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
     expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['new'] });
+  });
+
+  test('violates no rule of its content policy, and throws nothing', async () => {
+    const answer = await fetch(`${site.address}/console/`);
+    const html = await answer.text();
+    expect(answer.headers.get('content-security-policy')).toContain("script-src 'self'");
+    expect(answer.headers.get('cache-control')).toBe('no-cache');
+    const [script = ''] = /\/console\/assets\/[^"]+\.js/.exec(html) ?? [];
+    const asset = await fetch(`${site.address}${script}`);
+    expect(asset.headers.get('cache-control')).toContain('immutable');
+    const unpacked = readFileSync(path.join(projectRoot, 'dist', script), 'utf8');
+    for (const [taken, coding] of [
+      ['gzip, deflate, br, zstd', 'br'],
+      ['gzip;q=1.0, br;q=0', 'gzip'],
+      ['GZIP', 'gzip'],
+      ['identity', null],
+      ['gzip;q=0, br ; q=0.0', null],
+      ['brown', null],
+    ] as const) {
+      const found = await fetch(`${site.address}${script}`, {
+        headers: { 'accept-encoding': taken },
+      });
+      expect(found.headers.get('content-encoding')).toBe(coding);
+      expect(found.headers.get('vary')).toContain('accept-encoding');
+      expect((await found.text()) === unpacked).toBe(true);
+    }
+    // What the build wrote beside the asset is what was sent, and has no address of its own.
+    expect((await fetch(`${site.address}${script}.br`)).status).toBe(404);
+    const document = await fetch(`${site.address}/api/openapi.json`, {
+      headers: { 'accept-encoding': 'br' },
+    });
+    expect(document.headers.get('content-encoding')).toBe('br');
+    expect(await document.json()).toHaveProperty('openapi', '3.1.0');
+    expect((await fetch(`${site.address}/console/assets/none.js`)).status).toBe(404);
     expect(site.faults).toEqual([]);
   });
 });

@@ -18,15 +18,15 @@ import {
 import { expectInvariants } from '../support/invariants.ts';
 import { atNight, casesOf, isNightly } from '../support/nightly.ts';
 import type { TestProcess } from '../support/processes.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
+import { inTest } from '../support/use-stage.ts';
 
 const graceSeconds = 10;
-const rows = 16_000;
+const rows = 6_000;
 const exitedWell = { code: 0, signal: null };
 
 let installation: Installation;
-let proxy: TcpProxy | null = null;
 
 async function install(queue: QueueKind): Promise<void> {
   installation = await startInstallation({
@@ -39,7 +39,7 @@ async function install(queue: QueueKind): Promise<void> {
 /** The rows of the hour that `untilMidUpload` exports. */
 async function insertHour(): Promise<void> {
   const { pool, tenant } = installation;
-  await insertEvents(pool, { team: tenant.projectIds[0], rows, rowBytes: 1_000 });
+  await insertEvents(pool, { team: tenant.projectIds[0], rows, rowBytes: 2_000 });
 }
 
 async function startWorkers(count: number): Promise<readonly TestProcess[]> {
@@ -92,37 +92,19 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
     });
     afterAll(() => installation?.close());
 
-    test('SIGTERM mid-upload hands the run back at once, and another worker finishes it', async () => {
-      await startWorkers(2);
-      const { exportId, holder } = await untilMidUpload();
-      holder.kill('SIGTERM');
-      await until(
-        async () => {
-          const [run] = await readRuns(installation, exportId);
-          return run?.attempt === 2 && run.holderPid !== holder.pid;
-        },
-        // The lease alone would have kept it for thirty seconds.
-        { message: 'another worker has taken the run up' },
-      );
-      await expectOrderlyExit(holder);
-      await expectTakenUp(exportId);
-      expect(holder.output()).toContain('"msg":"run handed back"');
-      const line = new RegExp(`"export":"${exportId}".*"rows":${rows},.*"msg":"run completed"`);
-      await until(() => installation.processes.some((process) => line.test(process.output())));
-    }, 300_000);
-
-    test('a second SIGTERM changes nothing: the run is still handed back, the exit is still in order', async ({
-      skip,
-    }) => {
-      skip(!isNightly, 'at night');
-      await startWorkers(2);
-      const { exportId, holder } = await untilMidUpload();
-      holder.kill('SIGTERM');
-      await until(() => holder.output().includes('shutting down'));
-      holder.kill('SIGTERM');
-      await expectOrderlyExit(holder);
-      await expectTakenUp(exportId);
-    }, 300_000);
+    atNight(
+      'a second SIGTERM changes nothing: the run is still handed back, the exit is still in order',
+      async () => {
+        await startWorkers(2);
+        const { exportId, holder } = await untilMidUpload();
+        holder.kill('SIGTERM');
+        await until(() => holder.output().includes('shutting down'));
+        holder.kill('SIGTERM');
+        await expectOrderlyExit(holder);
+        await expectTakenUp(exportId);
+      },
+      300_000,
+    );
 
     atNight(
       'a rolling restart of all workers, one at a time, loses and repeats nothing',
@@ -149,23 +131,33 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
     );
 
     // The last: it ends the API.
-    test('SIGTERM ends an idle worker and an idle API in order', async () => {
-      await startWorkers(1);
+    test('SIGTERM mid-upload hands the run back at once, another worker finishes it, and what is idle ends in order', async () => {
+      await startWorkers(2);
+      const { exportId, holder } = await untilMidUpload();
+      holder.kill('SIGTERM');
+      await until(
+        async () => {
+          const [run] = await readRuns(installation, exportId);
+          return run?.attempt === 2 && run.holderPid !== holder.pid;
+        },
+        // The lease alone would have kept it for thirty seconds.
+        { message: 'another worker has taken the run up' },
+      );
+      await expectOrderlyExit(holder);
+      await expectTakenUp(exportId);
+      expect(holder.output()).toContain('"msg":"run handed back"');
+      const line = new RegExp(`"export":"${exportId}".*"rows":${rows},.*"msg":"run completed"`);
+      await until(() => installation.processes.some((process) => line.test(process.output())));
       for (const process of installation.processes.filter((one) => !one.hasExited())) {
         process.kill('SIGTERM');
         await expectOrderlyExit(process);
       }
-    }, 60_000);
+    }, 300_000);
   },
 );
 
 describe('without the queue', () => {
-  afterEach(async () => {
-    await proxy?.accept();
-    await installation?.close();
-    await proxy?.close();
-    proxy = null;
-  });
+  afterEach(() => installation?.close());
 
   test.runIf(isNightly && testedQueues().includes('redis'))(
     'SIGTERM ends worker and API within the grace if Redis is gone, and the run is handed back',
@@ -192,9 +184,8 @@ describe('without the queue', () => {
     'SIGTERM ends worker and API within the grace if Postgres is gone',
     async () => {
       await install('postgres');
-      proxy = await startTcpProxy({
-        target: { port: Number(new URL(installation.databaseUrl).port) },
-      });
+      const { port } = new URL(installation.databaseUrl);
+      const proxy = await inTest(startTcpProxy({ target: { port: Number(port) } }));
       const reached = new URL(installation.databaseUrl);
       reached.port = String(proxy.port);
       const env = { DATABASE_URL: reached.href };

@@ -89,62 +89,67 @@ test('a customer checks a copy of the bucket with the checkers that are in it', 
   expect(await checkAll(copy)).toEqual([right, right]);
 });
 
-test('rows that are rejected, a move and an erasure are in statements that the checkers find right', async () => {
-  const { client, pool, tenant } = installation;
-  const team = tenant.projectIds[0];
-  // No other test has this hour.
-  const odd = { start: '2024-03-03T00:00:00Z', end: '2024-03-03T01:00:00Z' };
-  await insertEvents(pool, { team, rows: 20, ...odd });
-  const change = (what: string, count: number) =>
-    pool.query(
-      `update events set ${what} where uuid in (select uuid from events where team_id = $1 and inserted_at >= $2 and inserted_at < $3 order by uuid limit $4)`,
-      [team, odd.start, odd.end, count],
-    );
-  await change(`distinct_id = 'erase me'`, 5);
-  await change(`created_at = 'infinity'`, 3);
-  const id = await createS3Export(installation, {
-    config: { prefix: 'before', file_format: 'Parquet', infinity: 'reject' },
-  });
-  await backfill(installation, id, odd);
-  expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows: 17 }]);
-  await makeStatement(installation, id);
-  await expectRight(installation, 'before');
+atNight(
+  'rows that are rejected, a move and an erasure are in statements that the checkers find right',
+  async () => {
+    const { client, pool, tenant } = installation;
+    const team = tenant.projectIds[0];
+    // No other test has this hour.
+    const odd = { start: '2024-03-03T00:00:00Z', end: '2024-03-03T01:00:00Z' };
+    await insertEvents(pool, { team, rows: 20, ...odd });
+    const change = (what: string, count: number) =>
+      pool.query(
+        `update events set ${what} where uuid in (select uuid from events where team_id = $1 and inserted_at >= $2 and inserted_at < $3 order by uuid limit $4)`,
+        [team, odd.start, odd.end, count],
+      );
+    await change(`distinct_id = 'erase me'`, 5);
+    await change(`created_at = 'infinity'`, 3);
+    const id = await createS3Export(installation, {
+      config: { prefix: 'before', file_format: 'Parquet', infinity: 'reject' },
+    });
+    await backfill(installation, id, odd);
+    expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows: 17 }]);
+    await makeStatement(installation, id);
+    await expectRight(installation, 'before');
 
-  const at = `${projectPath(installation)}/batch_exports/${id}/`;
-  const moved = { destination: { config: { prefix: 'after' } } };
-  expect((await client.patch(at, moved)).status).toBe(200);
-  await backfill(installation, id, odd);
-  await untilEnded(installation, id, { count: 2 });
-  await until(async () => {
-    const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
-    return !keys.some((key) => /^before\/\d.*\.(parquet|jsonl)$/.test(key));
-  });
-  // What is left at the former place is signed, and newer than its statements.
-  await expectRight(installation, 'before');
-  const booked = async () => (await makeStatement(installation, id)).bookings;
-  expect(await booked()).toMatchObject([
-    {
-      kind: 'moved',
-      before: { place: expect.stringMatching(/exports\/before$/), rows: 17 },
-      after: { place: expect.stringMatching(/exports\/after$/), rows: 17 },
-      note: null,
-    },
-  ]);
+    const at = `${projectPath(installation)}/batch_exports/${id}/`;
+    const moved = { destination: { config: { prefix: 'after' } } };
+    expect((await client.patch(at, moved)).status).toBe(200);
+    await backfill(installation, id, odd);
+    await untilEnded(installation, id, { count: 2 });
+    await until(async () => {
+      const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+      return !keys.some((key) => /^before\/\d.*\.(parquet|jsonl)$/.test(key));
+    });
+    // What is left at the former place is signed, and newer than its statements.
+    await expectRight(installation, 'before');
+    const booked = async () => (await makeStatement(installation, id)).bookings;
+    expect(await booked()).toMatchObject([
+      {
+        kind: 'moved',
+        before: { place: expect.stringMatching(/exports\/before$/), rows: 17 },
+        after: { place: expect.stringMatching(/exports\/after$/), rows: 17 },
+        note: null,
+      },
+    ]);
 
-  await pool.query(`delete from events where distinct_id = 'erase me'`);
-  const person = ['--export', id, '--key', 'erase me', '--column', 'distinct_id'];
-  const { code, output } = await runCli(['erase', 'rewrite', ...person], { env: installation.env });
-  expect(code, output).toBe(0);
-  expect(await booked()).toMatchObject([
-    {
-      kind: 'erased',
-      before: { rows: 17 },
-      after: { rows: 15 },
-      note: { request: expect.any(String) },
-    },
-  ]);
-  await expectRight(installation, 'after');
-});
+    await pool.query(`delete from events where distinct_id = 'erase me'`);
+    const person = ['--export', id, '--key', 'erase me', '--column', 'distinct_id'];
+    const { code, output } = await runCli(['erase', 'rewrite', ...person], {
+      env: installation.env,
+    });
+    expect(code, output).toBe(0);
+    expect(await booked()).toMatchObject([
+      {
+        kind: 'erased',
+        before: { rows: 17 },
+        after: { rows: 15 },
+        note: { request: expect.any(String) },
+      },
+    ]);
+    await expectRight(installation, 'after');
+  },
+);
 
 atNight(
   'while the signing key is lost, runs wait, and are delivered with the next key',

@@ -180,60 +180,74 @@ test('that was written without its chain is a breach, and one whose rows changed
   ]);
 });
 
-test('shows the errors of a step that a sample job has tried', async () => {
-  await insertPurchases(installation, 30);
-  const steps = await addChain();
-  const path = `${projectPath(installation)}/pipeline_transformation_configs/${steps[0]}/`;
-  expect((await installation.client.post(`${path}job/`, {})).status).toBe(200);
-  await until(async () => (await installation.client.get(path)).body.error !== null, {
-    message: 'the sample job has recorded its errors',
-  });
-  const { body } = await installation.client.get(path);
-  expect(body.error).toContain('price');
-  // Of 20 rows that reach the step, 2 have a price that is no number.
-  expect(Number(body.delivery_rate_24h)).toBeCloseTo(0.9, 6);
-}, 60_000);
+atNight(
+  'shows the errors of a step that a sample job has tried',
+  async () => {
+    await insertPurchases(installation, 30);
+    const steps = await addChain();
+    const path = `${projectPath(installation)}/pipeline_transformation_configs/${steps[0]}/`;
+    expect((await installation.client.post(`${path}job/`, {})).status).toBe(200);
+    await until(async () => (await installation.client.get(path)).body.error !== null, {
+      message: 'the sample job has recorded its errors',
+    });
+    const { body } = await installation.client.get(path);
+    expect(body.error).toContain('price');
+    // Of 20 rows that reach the step, 2 have a price that is no number.
+    expect(Number(body.delivery_rate_24h)).toBeCloseTo(0.9, 6);
+  },
+  60_000,
+);
 
-test('fails and names the step if more of its rows have errors than max_error_share allows', async () => {
-  await insertPurchases(installation, 300);
-  const [cast] = await addChain();
-  const exportId = await createS3Export(installation, { transformations: true });
-  const path = `${projectPath(installation)}/pipeline_transformation_configs/${cast}/`;
-  const allow = async (share: string) => {
-    const config = { types: '{"price": "number"}', on_error: 'reject', max_error_share: share };
-    expect((await installation.client.patch(path, { config })).status).toBe(200);
-  };
-  const { kept, rejected } = await expectedRows();
-  const share = rejected.length / (kept.length + rejected.length);
-  await allow(String(share / 2));
-  await backfill(installation, exportId);
-  const [failed] = await untilEnded(installation, exportId);
-  expect(failed).toMatchObject({ status: 'Failed', errorCode: 'transformation.too_many_errors' });
-  expect(failed?.latestError).toContain(`Step ${cast}`);
-  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
-  expect(keys.filter((key) => key.includes(exportId))).toEqual([]);
-  expect((await installation.client.get(path)).body.error).toContain('max_error_share');
+atNight(
+  'fails and names the step if more of its rows have errors than max_error_share allows',
+  async () => {
+    await insertPurchases(installation, 300);
+    const [cast] = await addChain();
+    const exportId = await createS3Export(installation, { transformations: true });
+    const path = `${projectPath(installation)}/pipeline_transformation_configs/${cast}/`;
+    const allow = async (share: string) => {
+      const config = { types: '{"price": "number"}', on_error: 'reject', max_error_share: share };
+      expect((await installation.client.patch(path, { config })).status).toBe(200);
+    };
+    const { kept, rejected } = await expectedRows();
+    const share = rejected.length / (kept.length + rejected.length);
+    await allow(String(share / 2));
+    await backfill(installation, exportId);
+    const [failed] = await untilEnded(installation, exportId);
+    expect(failed).toMatchObject({ status: 'Failed', errorCode: 'transformation.too_many_errors' });
+    expect(failed?.latestError).toContain(`Step ${cast}`);
+    const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+    expect(keys.filter((key) => key.includes(exportId))).toEqual([]);
+    expect((await installation.client.get(path)).body.error).toContain('max_error_share');
 
-  await allow(String(share * 1.5));
-  await backfill(installation, exportId, hour, { reprocess: 'all' });
-  const runs = await untilEnded(installation, exportId, { count: 2 });
-  expect(runs).toContainEqual(expect.objectContaining({ status: 'Completed', rows: kept.length }));
-}, 60_000);
+    await allow(String(share * 1.5));
+    await backfill(installation, exportId, hour, { reprocess: 'all' });
+    const runs = await untilEnded(installation, exportId, { count: 2 });
+    expect(runs).toContainEqual(
+      expect.objectContaining({ status: 'Completed', rows: kept.length }),
+    );
+  },
+  60_000,
+);
 
-test('fails before it writes a byte if a step cannot run', async () => {
-  await insertPurchases(installation, 30);
-  const [, , hash] = await addChain();
-  await installation.pool.query(
-    `update transformation_versions set config_secrets = '\\x00' where config_id = $1`,
-    [hash],
-  );
-  const exportId = await createS3Export(installation, { transformations: true });
-  await backfill(installation, exportId);
-  const [run] = await untilEnded(installation, exportId);
-  expect(run).toMatchObject({ status: 'Failed', errorCode: 'transformation.invalid' });
-  expect(run?.latestError).toContain(`step ${hash}`);
-  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
-  expect(keys.filter((key) => key.includes(exportId))).toEqual([]);
-  const path = `${projectPath(installation)}/pipeline_transformation_configs/${hash}/`;
-  expect((await installation.client.get(path)).body.error).toContain('secrets');
-}, 60_000);
+atNight(
+  'fails before it writes a byte if a step cannot run',
+  async () => {
+    await insertPurchases(installation, 30);
+    const [, , hash] = await addChain();
+    await installation.pool.query(
+      `update transformation_versions set config_secrets = '\\x00' where config_id = $1`,
+      [hash],
+    );
+    const exportId = await createS3Export(installation, { transformations: true });
+    await backfill(installation, exportId);
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Failed', errorCode: 'transformation.invalid' });
+    expect(run?.latestError).toContain(`step ${hash}`);
+    const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+    expect(keys.filter((key) => key.includes(exportId))).toEqual([]);
+    const path = `${projectPath(installation)}/pipeline_transformation_configs/${hash}/`;
+    expect((await installation.client.get(path)).body.error).toContain('secrets');
+  },
+  60_000,
+);

@@ -124,29 +124,33 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
 });
 
 describe('an operator', () => {
-  test('sees each result when it is known, and a bucket that never answers costs only its own line', async () => {
-    const silent = createServer(() => {});
-    const port = await listen(silent);
-    await createS3Export(installation, {
-      name: 'silent',
-      config: { endpoint_url: `http://127.0.0.1:${port}` },
-    });
-    const id = await side.exportHour({ name: 'sound' });
-    let shown = '';
-    const stop = new AbortController();
-    const verifying = runCli(['verify'], {
-      env: installation.env,
-      signal: stop.signal,
-      onOutput: (text) => {
-        shown += text;
-      },
-    });
-    await until(() => shown.includes(`proven    sound (${id})`), { message: () => shown });
-    expect(shown).not.toContain('silent');
-    silent.closeAllConnections();
-    silent.close();
-    expect((await verifying).out).toMatch(/NOT READ {2}silent/);
-  }, 90_000);
+  atNight(
+    'sees each result when it is known, and a bucket that never answers costs only its own line',
+    async () => {
+      const silent = createServer(() => {});
+      const port = await listen(silent);
+      await createS3Export(installation, {
+        name: 'silent',
+        config: { endpoint_url: `http://127.0.0.1:${port}` },
+      });
+      const id = await side.exportHour({ name: 'sound' });
+      let shown = '';
+      const stop = new AbortController();
+      const verifying = runCli(['verify'], {
+        env: installation.env,
+        signal: stop.signal,
+        onOutput: (text) => {
+          shown += text;
+        },
+      });
+      await until(() => shown.includes(`proven    sound (${id})`), { message: () => shown });
+      expect(shown).not.toContain('silent');
+      silent.closeAllConnections();
+      silent.close();
+      expect((await verifying).out).toMatch(/NOT READ {2}silent/);
+    },
+    90_000,
+  );
 
   test('sees what others wrote escaped, on one line', async () => {
     const name = 'a\u001b[2J\nproven    victim\u009b2J\u202ename';
@@ -167,67 +171,67 @@ describe('an operator', () => {
     expect(byId.output.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
   });
 
-  test('sees what is incomplete, only the problems of one organization, and exports by their name', async () => {
-    const { pool, s3, db } = installation;
-    const sound = await side.exportHour({ name: 'by name' });
-    const denied = { status: 403, code: 'AccessDenied', message: 'Access Denied' };
-    await s3.faults.add({ match: { operation: 'PutObject' }, times: 100, effect: denied });
-    const id = await createS3Export(installation, { name: 'holes' });
-    await backfill(installation, id, { start: hour.start, end: '2024-03-01T03:00:00Z' });
-    await untilEnded(installation, id, { count: 3 });
-    await s3.faults.clear();
-    const all = await side.verify();
-    expect(all.code).toBe(1);
-    expect(all.lines.find((line) => line.includes(id))).toMatch(
-      /^INCOMPLETE {2}holes .*: 3 of 3 requested intervals have no data\. .* retry the others\. 0 intervals/,
-    );
-    expect(all.lines.at(-1)).toMatch(
-      /^verified 2 exports \(1 proven, 1 incomplete\): 1 interval, /,
-    );
-    expect(all.err).toBe('1 of 2 exports not proven\n');
-    const problems = await side.verify(['--problems']);
-    expect(problems.lines).toHaveLength(2);
-    expect((await side.verify(['--export', 'by name'])).lines[0]).toContain(sound);
-    const organization = installation.tenant.organizationId;
-    expect((await side.verify(['--organization', organization])).lines).toHaveLength(3);
-    const { organizationId } = await createTenant(db);
-    const none = await side.verify(['--organization', organizationId]);
-    expect([none.code, none.err]).toEqual([
-      1,
-      `There is no export in an organization ${organizationId}. Check the id or the name.\n`,
-    ]);
-    await pool.query('delete from outbox');
-  });
-
-  test('is warned of an ended run in the outbox, and not of ticks that retention has deleted', async () => {
-    const { pool, tenant } = installation;
-    const id = await side.exportHour();
-    const insertTick = `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, decided_at)
-       select $1, t + interval '1 h', t, t + interval '1 h', 'paused', now() - $3 * interval '1 day' from (select $2::timestamptz) as s (t)`;
-    await pool.query(insertTick, [id, '2023-01-01T00:00:00Z', 400]);
-    await pool.query(insertTick, [id, '2024-01-01T00:00:00Z', 10]);
-    expect((await side.verify()).code).toBe(0);
-    await pool.query(insertTick, [id, '2024-01-01T05:00:00Z', 9]);
-    expect((await side.verify()).out).toMatch(
-      /I1 .* an interval ends at 2024-01-01T01:.* next begins at 2024-01-01T05/,
-    );
-    await pool.query('delete from ticks where export_id = $1', [id]);
-    await pool
-      .query(
-        `insert into outbox (run_id, team_id, export_id, data_interval_start)
-         select id, $2, $1, data_interval_start from runs where export_id = $1`,
-        [id, tenant.projectIds[0]],
-      )
-      .then(
-        async () => {
-          expect((await side.verify()).out).toMatch(
-            /I5 .* it has ended and still waits for an attempt/,
-          );
-          await pool.query('delete from outbox where export_id = $1', [id]);
-        },
-        (error: Error) => expect(error.message).toMatch(/ended|outbox/),
+  atNight(
+    'sees what is incomplete, only the problems of one organization, and exports by their name',
+    async () => {
+      const { pool, s3, db } = installation;
+      const sound = await side.exportHour({ name: 'by name' });
+      const denied = { status: 403, code: 'AccessDenied', message: 'Access Denied' };
+      await s3.faults.add({ match: { operation: 'PutObject' }, times: 100, effect: denied });
+      const id = await createS3Export(installation, { name: 'holes' });
+      await backfill(installation, id, { start: hour.start, end: '2024-03-01T03:00:00Z' });
+      await untilEnded(installation, id, { count: 3 });
+      await s3.faults.clear();
+      const all = await side.verify();
+      expect(all.code).toBe(1);
+      expect(all.lines.find((line) => line.includes(id))).toMatch(
+        /^INCOMPLETE {2}holes .*: 3 of 3 requested intervals have no data\. .* retry the others\. 0 intervals/,
       );
-  });
+      expect(all.lines.at(-1)).toMatch(
+        /^verified 2 exports \(1 proven, 1 incomplete\): 1 interval, /,
+      );
+      expect(all.err).toBe('1 of 2 exports not proven\n');
+      const problems = await side.verify(['--problems']);
+      expect(problems.lines).toHaveLength(2);
+      expect((await side.verify(['--export', 'by name'])).lines[0]).toContain(sound);
+      const organization = installation.tenant.organizationId;
+      expect((await side.verify(['--organization', organization])).lines).toHaveLength(3);
+      const { organizationId } = await createTenant(db);
+      const none = await side.verify(['--organization', organizationId]);
+      expect([none.code, none.err]).toEqual([
+        1,
+        `There is no export in an organization ${organizationId}. Check the id or the name.\n`,
+      ]);
+      await pool.query('delete from outbox');
+    },
+  );
+
+  atNight(
+    'is warned of an ended run in the outbox, and not of ticks that retention has deleted',
+    async () => {
+      const { pool, tenant } = installation;
+      const id = await side.exportHour();
+      const insertTick = `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, decided_at)
+       select $1, t + interval '1 h', t, t + interval '1 h', 'paused', now() - $3 * interval '1 day' from (select $2::timestamptz) as s (t)`;
+      await pool.query(insertTick, [id, '2023-01-01T00:00:00Z', 400]);
+      await pool.query(insertTick, [id, '2024-01-01T00:00:00Z', 10]);
+      expect((await side.verify()).code).toBe(0);
+      await pool.query(insertTick, [id, '2024-01-01T05:00:00Z', 9]);
+      expect((await side.verify()).out).toMatch(
+        /I1 .* an interval ends at 2024-01-01T01:.* next begins at 2024-01-01T05/,
+      );
+      await pool.query('delete from ticks where export_id = $1', [id]);
+      await pool.query(
+        `insert into outbox (run_id, team_id, export_id, data_interval_start)
+       select id, $2, $1, data_interval_start from runs where export_id = $1`,
+        [id, tenant.projectIds[0]],
+      );
+      expect((await side.verify()).out).toMatch(
+        /I5 .* it has ended and still waits for an attempt/,
+      );
+      await pool.query('delete from outbox where export_id = $1', [id]);
+    },
+  );
 });
 
 atNight(

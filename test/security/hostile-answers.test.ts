@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Destination, DestinationContext } from '../../src/rows/destinations/destination.ts';
 import { readManifestAt } from '../../src/rows/pipeline/manifest.ts';
 import type { Receipt } from '../../src/state/store/intervals/receipts.ts';
@@ -13,28 +13,21 @@ import {
   sendXml,
   startHostileStore,
 } from '../support/hostile-store.ts';
+import { casesOf } from '../support/nightly.ts';
 import { until } from '../support/until.ts';
+import { inTest } from '../support/use-stage.ts';
 
 const mebibyte = 1024 ** 2;
 /** Of an answer that does not end by itself within a test. */
 const endless = 200 * mebibyte;
 
-let closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const close of closers.reverse()) await close();
-  closers = [];
-});
-
 async function open(
   answer: Answer,
   context: Partial<DestinationContext> = {},
 ): Promise<{ readonly store: HostileStore; readonly destination: Destination }> {
-  const store = await startHostileStore(answer);
+  const store = await inTest(startHostileStore(answer));
   const destination = destinationAt(store, context);
-  closers.push(
-    () => store.close(),
-    () => destination.close(),
-  );
+  onTestFinished(() => destination.close());
   return { store, destination };
 }
 
@@ -253,17 +246,19 @@ describe('a list without an end', () => {
 });
 
 describe('a store that never answers', () => {
-  const calls: readonly (readonly [
-    string,
-    (destination: Destination, signal: AbortSignal) => Promise<unknown>,
-  ])[] = [
-    ['statFile', (destination, signal) => destination.statFile('a', signal)],
-    ['readFile', (destination, signal) => destination.readFile('a', { signal })],
-    ['deleteFiles', (destination, signal) => destination.deleteFiles(['a'], signal)],
-    ['abortUpload', (destination, signal) => destination.abortUpload(upload, signal)],
-    ['listUploads', (destination, signal) => drain(destination.listUploads('', signal))],
-    ['probe', (destination, signal) => destination.probe(signal)],
-  ];
+  const calls = casesOf<
+    readonly [string, (destination: Destination, signal: AbortSignal) => Promise<unknown>]
+  >(
+    [
+      ['statFile', (destination, signal) => destination.statFile('a', signal)],
+      ['readFile', (destination, signal) => destination.readFile('a', { signal })],
+      ['deleteFiles', (destination, signal) => destination.deleteFiles(['a'], signal)],
+      ['abortUpload', (destination, signal) => destination.abortUpload(upload, signal)],
+      ['listUploads', (destination, signal) => drain(destination.listUploads('', signal))],
+    ],
+    // It takes seconds: it removes what it may have put.
+    [['probe', (destination, signal) => destination.probe(signal)]],
+  );
 
   it.each(calls)('does not keep %s after its signal', async (_, call) => {
     const { store, destination } = await open(() => {});

@@ -10,13 +10,13 @@ export const hour = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z'
 /** An hour with few rows, for tests that need no parts. */
 export const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' } as const;
 
-/** Three parts of 5 MiB, the last one shorter. */
-export const threeParts = { rows: 3_000, rowBytes: 4_000 } as const;
+/** A part of 5 MiB and a short one. */
+export const twoParts = { rows: 1_500, rowBytes: 4_000 } as const;
 
-/** Three parts in `hour`, and 50 rows in `quiet`. */
+/** Two parts in `hour`, and 50 rows in `quiet`. */
 export async function insertLoudAndQuiet({ pool, tenant }: Installation): Promise<void> {
   const team = tenant.projectIds[0];
-  await insertEvents(pool, { team, ...threeParts });
+  await insertEvents(pool, { team, ...twoParts });
   await insertEvents(pool, { team, rows: 50, ...quiet });
 }
 

@@ -106,7 +106,7 @@ describe.each(
     await end(started);
   });
 
-  test('ends with 0 on SIGTERM', async () => {
+  atNight('ends with 0 on SIGTERM', async () => {
     await proxy.refuse();
     const started = start(entry, { DATABASE_URL: through() });
     await untilItWaits(started);
@@ -127,18 +127,22 @@ async function startBroken(
   return { code, lines: lines.filter((line) => !line.startsWith('{')) };
 }
 
-test.each([
-  ['password', '28P01', { password: 'wrong-canary' }],
-  ['database', '3D000', { pathname: '/no_such_database' }],
-])('a wrong %s ends the start with one line that names DATABASE_URL', async (_, code, change) => {
-  const url = Object.assign(new URL(database.url), change);
-  const broken = await startBroken('api', { DATABASE_URL: url.href });
-  const line = new RegExp(
-    `^sluice api: DATABASE_URL: .*\\(${code}\\); .*correct the address\\. Then start again\\.$`,
-  );
-  expect(broken).toEqual({ code: 1, lines: [expect.stringMatching(line)] });
-  expect(broken.lines.join()).not.toContain('canary');
-});
+const wrong = casesOf<readonly [string, string, Partial<URL>]>(
+  [['password', '28P01', { password: 'wrong-canary' }]],
+  [['database', '3D000', { pathname: '/no_such_database' }]],
+);
+test.each(wrong)(
+  'a wrong %s ends the start with one line that names DATABASE_URL',
+  async (_, code, change) => {
+    const url = Object.assign(new URL(database.url), change);
+    const broken = await startBroken('api', { DATABASE_URL: url.href });
+    const line = new RegExp(
+      `^sluice api: DATABASE_URL: .*\\(${code}\\); .*correct the address\\. Then start again\\.$`,
+    );
+    expect(broken).toEqual({ code: 1, lines: [expect.stringMatching(line)] });
+    expect(broken.lines.join()).not.toContain('canary');
+  },
+);
 
 atNight.each([
   ['api', 'PORT', /^sluice api: PORT: 127\.0\.0\.1:\d+ is in use by another program\. Stop/],
@@ -196,12 +200,8 @@ atNight.each([
 
 atNight('a process that may open too few files ends with one line', async () => {
   const program = path.join(projectRoot, 'dist/main/api.js');
-  const started = startProcess('sh', [
-    '-c',
-    'ulimit -n 64; exec "$0" "$1"',
-    process.execPath,
-    program,
-  ]);
+  const command = 'ulimit -n 64; exec "$0" "$1"';
+  const started = startProcess('sh', ['-c', command, process.execPath, program]);
   expect((await started.waitForExit()).code).toBe(1);
   expect(started.output()).toMatch(
     /^sluice: this process may open too few files .*ulimit -n 1024.*\n$/,

@@ -12,7 +12,7 @@ import {
   type RunRow,
   readRuns,
   retireExports,
-  threeParts,
+  twoParts,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { bucket, startInstallation } from '../../support/installation.ts';
@@ -22,7 +22,7 @@ import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-const { rows } = threeParts;
+const { rows } = twoParts;
 
 // Many processes start at once: a heartbeat may be late, and a lease that is lost counts as a crash.
 const installation = useStage(() => startInstallation({ workers: 0, env: { LEASE_SECONDS: '4' } }));
@@ -104,9 +104,7 @@ beforeAll(async () => {
     exportOf.set(step, (worker && (await runOf(worker))) ?? '');
   }
   // A run that is taken for a small one, and has no room to grow, takes one attempt more.
-  const finishing = { WORKER_SMALL_RUNS: '0' };
-  await installation.startWorker(finishing);
-  await installation.startWorker(finishing);
+  await installation.startWorker({ WORKER_SMALL_RUNS: '0' });
   for (const [step, exportId] of exportOf) {
     const [run] = await untilEnded(installation, exportId);
     expect(run, step).toMatchObject({ status: 'Completed' });

@@ -56,7 +56,12 @@ async function expectTakenOver(killed: readonly FailpointName[], runsOfEach: num
   await installation.startWorker();
   await installation.startWorker();
   const source = await readSource(installation);
-  const ended = await untilAllEnded(killed, runsOfEach);
+  const ended = new Map<FailpointName, RunRow | undefined>();
+  for (const step of killed) {
+    const count = runsOfEach;
+    const runs = await untilEnded(installation, exports.get(step) ?? '', { count });
+    ended.set(step, runs.at(-1));
+  }
   await letADayPass();
   const outcomes: Record<string, unknown> = {};
   for (const step of killed) {
@@ -71,15 +76,6 @@ async function expectTakenOver(killed: readonly FailpointName[], runsOfEach: num
   await installation.stopWorkers();
   const good = { status: 'Completed', attempt: 2, error: null, whole: true };
   expect(outcomes).toEqual(Object.fromEntries(killed.map((step) => [step, good])));
-}
-
-async function untilAllEnded(killed: readonly FailpointName[], count: number) {
-  const ended = new Map<FailpointName, RunRow | undefined>();
-  for (const step of killed) {
-    const runs = await untilEnded(installation, exports.get(step) ?? '', { count });
-    ended.set(step, runs.at(-1));
-  }
-  return ended;
 }
 
 /**
