@@ -202,20 +202,6 @@ function none(name: string, found: readonly string[]): Bar {
   return { name, measured, allowed: 'none', passed: found.length === 0 };
 }
 
-/** Lines of a table, each column as wide as its widest cell. */
-function tableOf(rows: readonly (readonly string[])[]): string {
-  const widths = rows.reduce<number[]>(
-    (all, row) => row.map((cell, column) => Math.max(all[column] ?? 0, cell.length)),
-    [],
-  );
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd();
-  return rows.map(line).join('\n');
-}
-
 const { minutes, keys, only } = inject('attackRun');
 const workerMemoryMb = 512;
 const apiLimitMib = 400;
@@ -279,36 +265,20 @@ function report(
 ): void {
   const ms = (values: readonly number[], share: number) =>
     `${percentile(values, share).toFixed(1)} ms`;
-  const line = (name: string, values: readonly number[]) => [
-    name,
-    String(values.length),
-    ...[0.5, 0.95, 0.99, 1].map((share) => ms(values, share)),
-  ];
-  const seen = tableOf([
-    ['the victim', 'samples', 'p50', 'p95', 'p99', 'largest'],
-    line('runs alone', alone.runs),
-    line('runs attacked', attacked.runs),
-    line('API calls alone', alone.calls),
-    line('API calls attacked', attacked.calls),
-  ]);
-  const attacks = tableOf([
-    ['attack', 'answers'],
-    ...[...answered].map(([name, counts]) => [
-      name,
-      [...counts].map(([what, count]) => `${what}: ${count}`).join(', '),
-    ]),
-  ]);
+  const line = (values: readonly number[]) => ({
+    samples: values.length,
+    ...{ p50: ms(values, 0.5), p95: ms(values, 0.95), p99: ms(values, 0.99) },
+    largest: ms(values, 1),
+  });
+  for (const [attack, counts] of answered) console.log(attack, Object.fromEntries(counts));
+  console.table({
+    'runs alone': line(alone.runs),
+    'runs attacked': line(attacked.runs),
+    'API calls alone': line(alone.calls),
+    'API calls attacked': line(attacked.calls),
+  });
   const bars = barsOf(alone, attacked, watched, failedRuns, answered);
-  const verdicts = tableOf([
-    ['bar', 'measured', 'allowed', ''],
-    ...bars.map(({ name, measured, allowed, passed }) => [
-      name,
-      measured,
-      allowed,
-      passed ? 'PASS' : 'FAIL',
-    ]),
-  ]);
-  console.log(`\n${attacks}\n\n${seen}\n\n${verdicts}\n`);
+  console.table(bars);
   const missed = bars.filter(({ passed }) => !passed);
   if (missed.length > 0) {
     throw new Error(

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { backfill, hour, projectPath } from '../support/exported-events.ts';
+import { hour, projectPath } from '../support/exported-events.ts';
 import { bucket, type Installation } from '../support/installation.ts';
 import { unpack } from '../support/unpack.ts';
 import { until } from '../support/until.ts';
@@ -74,9 +74,4 @@ export async function setCompression(
   const change = { destination: { config: { compression } } };
   const { status, text } = await installation.client.patch(path, change);
   expect(status, text).toBe(200);
-}
-
-/** Runs the interval once more. The backfill before it ends a little after its run. */
-export async function startBackfill(installation: Installation, exportId: string): Promise<void> {
-  await until(() => backfill(installation, exportId), { message: 'a backfill starts' });
 }

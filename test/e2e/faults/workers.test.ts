@@ -99,9 +99,8 @@ beforeAll(async () => {
     expect(await worker.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
   }
   const exportOf = new Map<FailpointName, string>();
-  for (const [index, step] of steps.entries()) {
-    const worker = workers[index];
-    exportOf.set(step, (worker && (await runOf(worker))) ?? '');
+  for (const [index, worker] of workers.entries()) {
+    exportOf.set(steps[index] as FailpointName, (await runOf(worker)) ?? '');
   }
   // A run that is taken for a small one, and has no room to grow, takes one attempt more.
   await installation.startWorker({ WORKER_SMALL_RUNS: '0' });

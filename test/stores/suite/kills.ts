@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import {
+  backfill,
   createS3Export,
   insertEvents,
   type RunRow,
@@ -9,7 +10,7 @@ import {
 import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { useStage } from '../../support/use-stage.ts';
-import { readSource, setCompression, startBackfill, untilNoStrays } from '../current-files.ts';
+import { readSource, setCompression, untilNoStrays } from '../current-files.ts';
 import { readStore } from '../store.ts';
 
 /** Three parts of 5 MiB, the last one shorter. */
@@ -46,19 +47,18 @@ async function killAt(step: FailpointName): Promise<void> {
     WORKER_SMALL_RUNS: '0',
     LEASE_SECONDS: '300',
   });
-  await startBackfill(installation, exports.get(step) ?? '');
+  await backfill(installation, exports.get(step) ?? '');
   expect(await worker.waitForExit(), step).toEqual({ code: null, signal: 'SIGKILL' });
 }
 
 /** Other workers take over what the dead ones held. */
-async function expectTakenOver(killed: readonly FailpointName[], runsOfEach: number) {
+async function expectTakenOver(killed: readonly FailpointName[], count: number) {
   await installation.sql`update runs set lease_expires_at = now() where lease_holder is not null`;
   await installation.startWorker();
   await installation.startWorker();
   const source = await readSource(installation);
   const ended = new Map<FailpointName, RunRow | undefined>();
   for (const step of killed) {
-    const count = runsOfEach;
     const runs = await untilEnded(installation, exports.get(step) ?? '', { count });
     ended.set(step, runs.at(-1));
   }

@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import type { CheckStep } from '../../../src/rows/destinations/destination.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import {
+  backfill,
   createS3Export,
   insertEvents,
   projectPath,
@@ -10,7 +11,7 @@ import {
 import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { useStage } from '../../support/use-stage.ts';
-import { readCurrent, readSource, startBackfill } from '../current-files.ts';
+import { readCurrent, readSource } from '../current-files.ts';
 import { readStore, type StoreName } from '../store.ts';
 
 const prefixes = [
@@ -51,7 +52,7 @@ test('exports to each prefix, and again', async () => {
     exports.set(prefix, await createS3Export(installation, { config }));
   }
   for (const count of [1, 2]) {
-    for (const id of exports.values()) await startBackfill(installation, id);
+    for (const id of exports.values()) await backfill(installation, id);
     const outcomes: Record<string, string> = {};
     for (const [prefix, id] of exports) outcomes[prefix] = await findOutcome(id, prefix, count);
     expect(outcomes).toEqual(good);

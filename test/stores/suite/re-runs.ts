@@ -10,13 +10,7 @@ import {
 import { startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { useStage } from '../../support/use-stage.ts';
-import {
-  readCurrent,
-  readSource,
-  setCompression,
-  startBackfill,
-  untilNoStrays,
-} from '../current-files.ts';
+import { readCurrent, readSource, setCompression, untilNoStrays } from '../current-files.ts';
 import { readStore } from '../store.ts';
 
 /** Three parts of 5 MiB, the last one shorter, while nothing is compressed. */
@@ -33,7 +27,7 @@ beforeAll(async () => {
 /** Runs the interval once more, and reads what is there then. */
 async function rerun(exportId: string) {
   const before = (await readRuns(installation, exportId)).length;
-  await startBackfill(installation, exportId);
+  await backfill(installation, exportId);
   const runs = await untilEnded(installation, exportId, { count: before + 1 });
   expect(runs.at(-1)).toMatchObject({ status: 'Completed', attempt: 1 });
   return await untilNoStrays(installation, exportId);
