@@ -7,17 +7,18 @@ import { useEach } from '../support/use-stage.ts';
 
 const allowed = 10;
 const api = useApi();
-/** Each counts the wrong keys of its own. */
-const beside = useEach(() => startApiBeside(api, () => ({ failedKeysPerMinute: allowed })));
-
-const askWith = (key: string) => beside.client.withKey(key).get(api.exports);
-
-/** As many wrong keys as the address may present, and more. */
-async function exhaust(): Promise<void> {
-  for (let n = 0; n < allowed + 5; n += 1) await askWith(mintApiKey());
-}
 
 describe('an address that presents wrong keys', () => {
+  /** Each counts the wrong keys of its own. */
+  const beside = useEach(() => startApiBeside(api, () => ({ failedKeysPerMinute: allowed })));
+
+  const askWith = (key: string) => beside.client.withKey(key).get(api.exports);
+
+  /** As many wrong keys as the address may present, and more. */
+  async function exhaust(): Promise<void> {
+    for (let n = 0; n < allowed + 5; n += 1) await askWith(mintApiKey());
+  }
+
   test('is asked to wait once its allowance is used up, which keys of any form use, and valid ones do not', async () => {
     for (let n = 0; n < allowed * 2; n += 1) {
       const { key } = await createKey(api.db, { organizationId: api.tenant.organizationId });

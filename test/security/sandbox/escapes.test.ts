@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inspectPlugin } from '../../../src/extensions/own-plugins/own-plugins.ts';
 import { openSandbox, type Sandbox } from '../../../src/extensions/own-plugins/sandbox.ts';
+import { casesOf } from '../../support/nightly.ts';
 import {
   applyPlugin,
   intervalEndMs,
@@ -203,36 +204,41 @@ describe('a plugin is refused that hides from the parser', () => {
 
 /** Sources that two parsers read differently, and what the tree says that was checked. */
 describe('the engine runs what was checked, not what it could read', () => {
-  test.each([
+  const sources = casesOf<readonly [name: string, source: string]>(
     [
-      'a name `of` before a regular expression',
-      `let hit = 'checked'; let a = 1, of = 2, g = 1;\nexport function processEvent(event) {\na\n\nof\n/ (hit = typeof import("x")) /g\nevent.got = String(hit); return event; }`,
+      [
+        'a name `of` before a regular expression',
+        `let hit = 'checked'; let a = 1, of = 2, g = 1;\nexport function processEvent(event) {\na\n\nof\n/ (hit = typeof import("x")) /g\nevent.got = String(hit); return event; }`,
+      ],
+      [
+        'a comment of HTML',
+        'export function processEvent(event) { let y = 0; y <!--y + `\nimport("fs")//`\nevent.got = "checked"; return event }',
+      ],
+      [
+        'an arrow of HTML',
+        'export function processEvent(event) { let x = 1, y = 0; while (x\n--> y) event.got = "checked"; return event; }',
+      ],
     ],
     [
-      'await of a function',
-      `let hit = 'checked'; let g = 1;\nexport async function processEvent(event) {\nawait function () {}\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+      [
+        'await of a function',
+        `let hit = 'checked'; let g = 1;\nexport async function processEvent(event) {\nawait function () {}\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+      ],
+      [
+        'await of a class',
+        `let hit = 'checked'; let g = 1;\nexport async function processEvent(event) {\nawait class {}\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+      ],
+      [
+        'a property `do` behind ?.',
+        `let hit = 'checked'; let g = 1, o = { do: 1 };\nexport function processEvent(event) {\no?.do\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+      ],
+      [
+        'braces behind a comment of HTML',
+        'let y = 0; y <!--y + `\n}();}; ({})/*`;/**/ module.exports = { processEvent(event) { event.got = "checked"; return event; } };',
+      ],
     ],
-    [
-      'await of a class',
-      `let hit = 'checked'; let g = 1;\nexport async function processEvent(event) {\nawait class {}\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
-    ],
-    [
-      'a property `do` behind ?.',
-      `let hit = 'checked'; let g = 1, o = { do: 1 };\nexport function processEvent(event) {\no?.do\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
-    ],
-    [
-      'a comment of HTML',
-      'export function processEvent(event) { let y = 0; y <!--y + `\nimport("fs")//`\nevent.got = "checked"; return event }',
-    ],
-    [
-      'braces behind a comment of HTML',
-      'let y = 0; y <!--y + `\n}();}; ({})/*`;/**/ module.exports = { processEvent(event) { event.got = "checked"; return event; } };',
-    ],
-    [
-      'an arrow of HTML',
-      'export function processEvent(event) { let x = 1, y = 0; while (x\n--> y) event.got = "checked"; return event; }',
-    ],
-  ])('%s', async (_, source) => {
+  );
+  test.each(sources)('%s', async (_, source) => {
     // Refused, or run as it was checked: the property `got` shows that nothing else ran.
     const problems = await inspectPlugin(source);
     if (problems.length > 0) return;
