@@ -18,7 +18,7 @@ const pure = [
  * - `conformance` has every kind of table, standbys and poolers of sources, and the values of each format. Other readers of Parquet: DuckDB
  *   and Polars. Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
  * - `worker/{worker,wait-for-source}.test.ts` have connections to our database that are cut, and `cli/doctor.test.ts` the doctor.
- * - `store/{places,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
+ * - `store/{uploads,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
  * - `form-page` has the page in a browser, and `test/unit/console` its rules.
  * - Most tests of `e2e` run the checker of the invariants, and `e2e/verify.test.ts` finds breaches.
@@ -26,7 +26,7 @@ const pure = [
  * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, keys, rejected rows and folders, and `worker/look-back.test.ts`
  *   the look-back. `api/row-preview.test.ts` has previews, and `security/{previews,preview-connections,query-bounds}.test.ts` their limits.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `docs-blocks.test.ts` knows which test runs a block of the documentation, and `cli/docs.test.ts` runs those of the command line.
- * - `integration/postgres-standby.test.ts` has standbys.
+ * - `integration/postgres-standby.test.ts` has standbys, and `api/refused-requests.test.ts` bodies with several faults.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `integration/postgres-{source,settle}.test.ts` sources that fail and rows that come late.
  * - `test/security/{sandbox,slow-readers}` and the attack have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
@@ -34,12 +34,12 @@ export const atNight = [
   'test/e2e/{console-page,erase-and-offboard,iceberg-table,invariants,notifications-page,operators-page}.test.ts',
   'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,pages,quickstart,run-statements,statements-page,transformations-page}.test.ts',
   'test/e2e/{verify-answers,worker-memory}.test.ts',
-  'test/integration/{client-package,count-reporter,embedded-postgres}.test.ts',
+  'test/integration/{client-package,count-reporter,durable-s3,embedded-postgres}.test.ts',
   'test/integration/store/growth.test.ts',
-  'test/integration/{reader/duckdb,sources/silent-server}.test.ts',
+  'test/integration/{reader/duckdb,sources/{promoted-standby,silent-server}}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
   'test/integration/pipeline/{new-bases,partitions,rejected-rows}.test.ts',
-  'test/integration/{api/transformation-lab,worker/look-back-failures}.test.ts',
+  'test/integration/{api/{second-wave,transformation-lab},worker/look-back-failures}.test.ts',
   'test/conformance/{consumers-guide,parquet-readers}.test.ts',
   'test/conformance/source-{errors,maintenance,policies,standby}.test.ts',
   'test/security/{answer-weights,hostile-store-runs,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
@@ -60,7 +60,7 @@ const withDatabase = [
   'test/integration/postgres-{settle,source-columns}.test.ts',
   'test/conformance/!(parquet-readers).test.ts',
   'test/integration/{s3-*,reader/!(duckdb)}.test.ts',
-  'test/integration/{durable-s3,postgres-source}.test.ts',
+  'test/integration/postgres-source.test.ts',
   'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',
   'test/security/{operator-routes,preview*,query-bounds,stored-secrets,tenant-*,trials,unsaved-exports}.test.ts',
 ];

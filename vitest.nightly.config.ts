@@ -20,7 +20,7 @@ export default defineConfig({
   test: {
     ...everyday,
     globalSetup: ['test/support/global-setup.ts'],
-    include: [...atNight, ...withMoreCases, 'test/clients/*.ts', 'test/integration/store/bloat.ts'],
+    include: [...atNight, ...withMoreCases, 'test/clients/*.ts'],
     env: { NIGHTLY_TESTS: 'nightly', MODEL: 'deep' },
     testTimeout: 20 * 60_000,
   },

@@ -108,18 +108,6 @@ test("it compiles, and does the README's main job", async () => {
   });
 });
 
-test('what the README creates is created, also of a model of the installation', async () => {
-  const calls = await readReadmeCalls(await readDocument(api.client));
-  const names = ['createBatchExport', 'backfillBatchExport', 'listBatchExportRuns'];
-  expect(calls.map(({ operation }) => operation.id)).toEqual([...names, 'listBatchExportLogs']);
-  // The tenant under test has two projects, so that it must name one.
-  for (const raw of [calls[0]?.json ?? '', onOrders(calls[0]?.json)]) {
-    const answer = await api.client.send('POST', `${api.project}/batch_exports`, { raw });
-    expect(answer.status, answer.text).toBe(201);
-    expect(answer.body.model).toBe(JSON.parse(raw).model ?? 'events');
-  }
-});
-
 test('calls that the API would refuse do not compile', async () => {
   const wrong = [
     `sluice.GET('/api/projects/{project_id}/batch_exports', { params: { path, query: { limit: 'x' } } })`,

@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import {
   CreateBucketCommand,
   DeleteObjectCommand,
@@ -11,25 +9,23 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { expect, onTestFinished, test } from 'vitest';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { openDurableS3 } from '../../src/clients/quickstart/durable-s3.ts';
-import { countWithDuckDb } from '../../src/clients/quickstart/duckdb.ts';
-import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 
 const Bucket = 'kept';
 const folder = folderOfTests();
 const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
 
-/** A server over a folder. It is not closed before the next one opens: a kill closes nothing. */
-async function open(over = folder) {
-  const { app } = await openDurableS3(over);
+/** A server over the folder. It is not closed before the next one opens: a kill closes nothing. */
+async function open() {
+  const { app } = await openDurableS3(folder);
   const endpoint = await app.listen({ port: 0, host: '127.0.0.1' });
   const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
   onTestFinished(async () => {
     client.destroy();
     await app.close();
   });
-  return { client, endpoint };
+  return client;
 }
 
 async function listAll(client: S3Client) {
@@ -38,7 +34,7 @@ async function listAll(client: S3Client) {
 }
 
 test('a change of an object is on disk before it is answered: bytes, metadata and ETag', async () => {
-  const { client: first } = await open();
+  const first = await open();
   await first.send(new CreateBucketCommand({ Bucket }));
   const Metadata = { mark: 'of ours' };
   const put = (Key: string, Body: string) =>
@@ -59,7 +55,7 @@ test('a change of an object is on disk before it is answered: bytes, metadata an
   const before = await listAll(first);
   expect(before.map(({ Key }) => Key).sort()).toEqual([long, 'of parts', 'raced', 'replaced']);
 
-  const { client: second } = await open();
+  const second = await open();
   expect(await listAll(second)).toEqual(before);
   const get = (Key: string) => second.send(new GetObjectCommand({ Bucket, Key }));
   const replaced = await get('replaced');
@@ -68,28 +64,4 @@ test('a change of an object is on disk before it is answered: bytes, metadata an
   const ofParts = await get('of parts');
   expect(Buffer.from((await ofParts.Body?.transformToByteArray()) ?? []).equals(Body)).toBe(true);
   expect(ofParts).toMatchObject({ Metadata });
-});
-
-test('the quickstart counts the files that manifests name, not a replaced one beside them', async () => {
-  const folder = folderOfTest();
-  const { client, endpoint } = await open(path.join(folder, 's3'));
-  const file = path.join(folder, 'rows.parquet');
-  const duckdb = await (await DuckDBInstance.create()).connect();
-  await duckdb.run(`copy (select uuid() as uuid from range(20)) to '${file}' (format parquet)`);
-  duckdb.closeSync();
-
-  const bucket = 'counted';
-  await client.send(new CreateBucketCommand({ Bucket: bucket }));
-  const put = async (Key: string, Body: string | Buffer) =>
-    client.send(new PutObjectCommand({ Bucket: bucket, Key, Body }));
-  const bytes = await readFile(file);
-  await put('an export/hour.parquet', bytes);
-  await put('an export/hour.v2.parquet', bytes);
-  const manifest = {
-    ...{ batch_export_id: 'x', run_id: 'y', era: 'z', generation: 2, rejected_files: [] },
-    files: [{ key: 'an export/hour.v2.parquet' }],
-  };
-  await put('an export/hour_manifest.json', JSON.stringify(manifest));
-  const s3 = { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
-  expect(await countWithDuckDb(s3, 'an export/')).toEqual({ rows: 20, keys: 20 });
 });

@@ -313,18 +313,4 @@ describe('a failure', () => {
     await expect(source.open(hour, never)).rejects.toMatchObject({ code: 'source.unavailable' });
     await proxy.close();
   });
-
-  it('of a session that the server ends is unavailable', async () => {
-    const applicationName = 'ended by the server';
-    const snapshot = await sourceOf({ applicationName }).open(wide, never);
-    const rows = snapshot.read(wide.interval, never)[Symbol.asyncIterator]();
-    await rows.next();
-    await database.sql`
-      SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ${applicationName}`;
-    const rest = async () => {
-      while (!(await rows.next()).done);
-    };
-    await expect(rest()).rejects.toMatchObject({ code: 'source.unavailable' });
-    await snapshot.close();
-  });
 });

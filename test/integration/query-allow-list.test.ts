@@ -230,23 +230,24 @@ describe('a backend keeps nothing of the values given to', () => {
   const rows = `(SELECT n, 'w' || n || 'x' AS t, timestamptz '2024-03-01' + n * interval '1 minute' AS at
     FROM generate_series($1::int, $2::int) AS n) AS s`;
 
+  let own: pg.Client;
+  beforeAll(async () => {
+    const options = '-c search_path=pg_catalog';
+    own = new pg.Client({ connectionString: database.adminUrl, options });
+    await own.connect();
+  });
+  afterAll(() => own?.end());
+
   /** Bytes that the backend grew by over the last 3,000 values. */
   async function growth(expression: string): Promise<number> {
-    const options = '-c search_path=pg_catalog';
-    const own = new pg.Client({ connectionString: database.adminUrl, options });
-    await own.connect();
-    try {
-      const run = async (from: number, to: number): Promise<number> => {
-        await own.query(`SELECT count((${expression})::text) FROM ${rows}`, [from, to]);
-        const { rows: found } = await own.query<{ bytes: string }>(memory);
-        return Number(found[0]?.bytes);
-      };
-      await run(1, 300);
-      const before = await run(301, 600);
-      return (await run(601, 3_600)) - before;
-    } finally {
-      await own.end();
-    }
+    const run = async (from: number, to: number): Promise<number> => {
+      await own.query(`SELECT count((${expression})::text) FROM ${rows}`, [from, to]);
+      const { rows: found } = await own.query<{ bytes: string }>(memory);
+      return Number(found[0]?.bytes);
+    };
+    await run(1, 300);
+    const before = await run(301, 600);
+    return (await run(601, 3_600)) - before;
   }
 
   /** With zones in the text, a backend keeps more than 20 KiB for each. */

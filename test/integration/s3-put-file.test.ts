@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   allTraits,
@@ -13,9 +13,17 @@ import {
   readAll,
   recordingJournal,
 } from '../conformance/destination-suite.ts';
-import { bucket, type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
+import {
+  bucket,
+  denied,
+  type OpenedStore,
+  openStore,
+  partBytes,
+} from '../support/s3-destination.ts';
 import type { FaultEffect } from '../support/s3-server/faults.ts';
 import type { S3ServerOptions } from '../support/s3-server/server.ts';
+import { attempt, firstJob, manifestPath, openIntervalBench } from '../support/interval-bench.ts';
+import { useStage } from '../support/use-stage.ts';
 
 let store: OpenedStore;
 afterEach(() => store?.close());
@@ -129,10 +137,6 @@ describe('a file smaller than a part, at a key of its own', () => {
 describe('the put of a small file', () => {
   it.each<[string, FaultEffect]>([
     ['is answered with SlowDown', { status: 503, code: 'SlowDown' }],
-    ['is reset in the middle', { resetAfterBytes: 1_000 }],
-    ['gets no answer', { halfOpen: true }],
-    ['moves ten bytes a second', { trickleBytesPerSecond: 10 }],
-    ['is damaged on the way', { status: 400, code: 'BadDigest' }],
     ['gets the page of a proxy', { foreignAnswer: { status: 200, body: 'welcome' } }],
     [
       'has a checksum that the store does not take',
@@ -220,5 +224,79 @@ describe('a store that no longer keeps If-None-Match', () => {
     store.server.faults.add({ match, times: 2, effect });
     expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.conflict');
     expect(destination.traits).toMatchObject({ ifNoneMatch: false });
+  });
+});
+
+const bench = useStage(() => openIntervalBench(10));
+/** Credentials that may put and delete, but neither read nor list. */
+const openUnread = async (config: Readonly<Record<string, unknown>> = {}) => {
+  store = await openStore({}, {}, config);
+  for (const operation of ['GetObject', 'HeadObject'] as const) {
+    store.fault(operation, denied, { times: 1_000 });
+  }
+  return store.destination;
+};
+
+const manifestAtStore = () => {
+  const found = store.server.objects(bucket).find(({ key }) => key === manifestPath);
+  return JSON.parse(String(found?.body() ?? 'null'));
+};
+
+const md5 = (text: string) => createHash('md5').update(text).digest('hex');
+
+describe('credentials that may not read', () => {
+  /** Three attempts of a run; two of them died after their manifests. */
+  it('replace the manifest of a dead attempt, and that of the one after it', async () => {
+    const destination = await openUnread();
+    let job = firstJob();
+    for (const number of [1, 2, 3]) {
+      const made = attempt(bench, destination, { ...job, attempt: number, generation: number });
+      await made.exported;
+      expect(manifestAtStore()).toMatchObject({ attempt: number });
+      job = { ...job, intent: made.intent, begunManifests: made.intent?.begunManifests ?? [] };
+    }
+  });
+
+  it('replace no manifest of a later commit', async () => {
+    const destination = await openUnread();
+    const job = firstJob();
+    const first = attempt(bench, destination, job);
+    await first.exported;
+    const begunManifests = first.intent?.begunManifests ?? [];
+    const next = { ...job, generation: 2, attempt: 2, begunManifests };
+    const asleep = attempt(bench, destination, next, {
+      confirmCommit: async (intent) => {
+        const later = { ...job, runId: randomUUID(), generation: 3 };
+        const known = intent.begunManifests ?? [];
+        await attempt(bench, destination, { ...later, begunManifests: known }).exported;
+      },
+    });
+    expect(await codeOf(asleep.exported)).toBe('destination.access_denied');
+    expect(manifestAtStore()).toMatchObject({ generation: 3 });
+  });
+
+  it('count their own put as done if only its answer was lost', async () => {
+    const destination = await openUnread();
+    const put = { operation: 'PutObject', key: /_manifest/ } as const;
+    store.server.faults.add({ match: put, effect: { loseResponse: true } });
+    await attempt(bench, destination, firstJob()).exported;
+    expect(manifestAtStore()).toMatchObject({ attempt: 1 });
+  });
+
+  it.each([
+    ['without encryption', null, /s3:GetObject/],
+    ['with KMS', 'aws:kms', /KMS.*s3:GetObject/],
+  ])('say that they need to read, if the manifest is unknown, %s', async (_, encryption, text) => {
+    const destination = await openUnread({ encryption });
+    const other = Buffer.from('{"another": 1}');
+    await destination.commitManifest(manifestPath, other, null);
+    const known = encryption ? [md5(String(other))] : [];
+    const refused = await destination
+      .commitManifest(manifestPath, Buffer.from('{}'), null, { ours: known })
+      .catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(SluiceError);
+    expect(refused).toMatchObject({ code: 'destination.access_denied' });
+    expect((refused as SluiceError).message).toMatch(text);
+    expect(manifestAtStore()).toEqual({ another: 1 });
   });
 });

@@ -86,12 +86,6 @@ const answers: readonly (readonly [string, Refusal, string, RegExp])[] = [
     /Set region and endpoint_url/,
   ],
   [
-    'another region',
-    malformed({ details: { Region: 'eu-west-1' } }),
-    'wrong_region',
-    /in eu-west-1\. Set region/,
-  ],
-  [
     'another region in words',
     malformed({ message: 'The region is wrong.' }),
     'wrong_region',
@@ -103,7 +97,6 @@ const answers: readonly (readonly [string, Refusal, string, RegExp])[] = [
     'wrong_region',
     /Set region to/,
   ],
-  ['a malformed key', malformed({}), 'invalid_credentials', /aws_access_key_id/],
   [
     'path style at OSS',
     no(403, 'SecondLevelDomainForbidden', { message: inWords }),

@@ -69,14 +69,14 @@ export const betweenMutants = [
     file: 'src/state/store/files/known-commits.ts',
     find: 'return rows.length > 0;',
     replace: 'return rows.length >= 0;',
-    test: `${store}/places.test.ts`,
+    test: `${store}/uploads.test.ts`,
   },
   {
     name: 'other histories: what is put after an era was accepted is known',
     file: 'src/state/store/files/known-commits.ts',
     find: 'case when $10::float8 is null then',
     replace: 'case when $10::float8 is null or true then',
-    test: `${store}/places.test.ts`,
+    test: `${store}/uploads.test.ts`,
   },
   {
     name: 'other histories: a file in place is replaced, whichever run wrote it',

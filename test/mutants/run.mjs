@@ -42,6 +42,8 @@ function runTests(folder, tests) {
     const vitest = path.join(folder, 'node_modules/vitest/vitest.mjs');
     const child = spawn(process.execPath, [vitest, 'run', ...tests, '--maxWorkers', '2'], {
       cwd: folder,
+      // With all cases of the night.
+      env: { ...process.env, NIGHTLY_TESTS: 'nightly' },
       stdio: ['ignore', 'pipe', 'ignore'],
     });
     let output = '';

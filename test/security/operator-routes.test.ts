@@ -64,7 +64,11 @@ describe('the queue board', () => {
   test.each(['/admin/queues', path])(
     '%s answers 401 without a valid key, 403 to tenants',
     async (at) => {
-      expect((await api.client.withKey(null).get(at)).status).toBe(401);
+      const { status, headers } = await api.client.withKey(null).get(at);
+      expect([status, headers.get('www-authenticate')]).toEqual([
+        401,
+        expect.stringMatching('Basic'),
+      ]);
       expect((await api.client.withKey('slc_wrong').get(at)).status).toBe(401);
       const refused = await api.client.get(at);
       expect(refused.status).toBe(403);

@@ -11,5 +11,10 @@ export function casesOf<Case>(byDay: readonly Case[], rest: readonly Case[]): re
   return isNightly ? [...byDay, ...rest] : byDay;
 }
 
+/** The first ones of a list: those that differ most; at night all. */
+export function firstByDay<const Case>(count: number, cases: readonly Case[]): readonly Case[] {
+  return isNightly ? cases : cases.slice(0, count);
+}
+
 /** A test of the night alone. */
 export const atNight = test.runIf(isNightly);

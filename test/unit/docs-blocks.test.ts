@@ -51,7 +51,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   'docs/models.md': ['test/unit/config/models-file.test.ts', 'test/e2e/pages.test.ts'],
   'docs/notifications.md': [
     'test/e2e/pages.test.ts',
-    ...Array<string>(2).fill('test/integration/notifications/documentation.test.ts'),
+    ...Array<string>(2).fill('test/integration/api/notification-targets.test.ts'),
   ],
   'docs/offboarding.md': Array<string>(2).fill('test/e2e/pages.test.ts'),
   'docs/operate.md': [

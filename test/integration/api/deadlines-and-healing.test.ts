@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startApiUnderTest, useApi } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
@@ -13,7 +13,13 @@ import type { Context } from '../../../src/service/use-cases/context.ts';
 import { useStage } from '../../support/use-stage.ts';
 import { until } from '../../support/until.ts';
 
-const api = useApi();
+const receiver = useStage(startReceiver);
+let context: Context;
+const api = useStage(() =>
+  startApiUnderTest({ notifications: senderTo([receiver]) }, (options) => {
+    context = options.context;
+  }),
+);
 
 async function create(changes?: Parameters<typeof api.create>[0]) {
   const made = await api.create(changes);
@@ -170,14 +176,7 @@ test('a deadline is minutes after the end or a local time, and one kind replaces
 
 /** An export that works again may have lost intervals: whose turn that is says why they were lost, and in each place the same. */
 describe('whose turn a lost interval is', () => {
-  const receiver = useStage(startReceiver);
   let operator: ApiClient;
-  let context: Context;
-  const api = useStage(() =>
-    startApiUnderTest({ notifications: senderTo([receiver]) }, (options) => {
-      context = options.context;
-    }),
-  );
   beforeAll(async () => {
     operator = await api.asOperator();
   });

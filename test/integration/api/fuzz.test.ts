@@ -3,10 +3,11 @@ import { beforeAll, expect, test } from 'vitest';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { bodyFor, textFor } from '../../support/fuzz-values.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
 
 /** `npm run test:fuzz -- --runs N` sets them. */
-const runs = Number(process.env.FUZZ_RUNS ?? 200);
+const runs = Number(process.env.FUZZ_RUNS ?? (isNightly ? 400 : 100));
 const seed = Number(process.env.FUZZ_SEED ?? (Math.random() * 2 ** 31) | 0);
 let document: ApiDocument;
 

@@ -1,12 +1,30 @@
 import { connect } from 'node:net';
-import { describe, expect, test } from 'vitest';
-import { startApiBeside, startApiUnderTest, useApi } from '../../support/api-under-test.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { until } from '../../support/until.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { createKey } from '../../support/tenants.ts';
-import { inTest } from '../../support/use-stage.ts';
+import { until } from '../../support/until.ts';
+import { buildApi } from '../../../src/service/api/build-api.ts';
+import { openDatabase } from '../../../src/state/store/database/database.ts';
+import { checkReadiness } from '../../../src/service/use-cases/installation/check-readiness.ts';
+import { createApiClient } from '../../support/api-client.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-const api = useApi();
+let queueFault: string | null = null;
+
+const api = useStage(() =>
+  startApiUnderTest({
+    readiness: () =>
+      checkReadiness({
+        databaseFault: async () => null,
+        queueFault: async () => queueFault,
+        holdReason: async () => null,
+      }),
+  }),
+);
 
 test('a trailing slash is optional, without a redirect', async () => {
   const body = await api.create();
@@ -130,26 +148,29 @@ test.each([
   expect(headers.get('content-security-policy')).toContain("default-src 'none'");
 });
 
-test.each([
-  ['without TRUST_PROXY, links carry our address', 0],
-  ['behind a trusted proxy, links carry the address that the client used', 1],
-])('%s', async (_what, trustProxy) => {
-  const api = await inTest(startApiUnderTest({ trustProxy }));
-  await api.post(api.exports, exportBody());
-  await api.post(api.exports, exportBody());
+test('links carry our address, and behind a trusted proxy the one that the client used', async () => {
+  await api.create();
+  await api.create();
+  const trusting = await startApiBeside(api, () => ({ trustProxy: 1 }));
   const headers = { 'x-forwarded-host': 'sluice.example', 'x-forwarded-proto': 'https' };
-  const { body } = await api.get(`${api.exports}?limit=1`, { headers });
-  const origin = trustProxy === 1 ? 'https://sluice.example' : api.baseUrl;
-  expect(body.next).toBe(`${origin}${api.exports}?limit=1&offset=1`);
+  for (const [client, origin] of [
+    [api, api.baseUrl],
+    [trusting.client, 'https://sluice.example'],
+  ] as const) {
+    const { body } = await client.get(`${api.exports}?limit=1`, { headers });
+    expect(body.next).toBe(`${origin}${api.exports}?limit=1&offset=1`);
+  }
+  await trusting.stop();
 });
 
 describe('the end of the server', () => {
-  test.each([
-    ['sends nothing', ''],
-    ['sends half a head', 'GET /api/me HTTP/1.1\r\nHost: '],
+  const clients = firstByDay(2, [
     ['sends half a body', 'POST /api/me HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{'],
     ['was answered before', 'GET /livez HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ])(
+    ['sends nothing', ''],
+    ['sends half a head', 'GET /api/me HTTP/1.1\r\nHost: '],
+  ]);
+  test.each(clients)(
     'does not wait for a client that %s',
     async (_what, sent) => {
       const { client: beside, stop } = await startApiBeside(api, () => ({}));
@@ -221,4 +242,88 @@ test.each([
   expect(answer).toMatchObject({ status: 200, body: { key_name: apiKey.name, scopes: granted } });
   expect((await api.withKey(key).get('/api/me')).status).toBe(403);
   expect((await api.get('/api/admin/me')).status).toBe(403);
+});
+
+describe('probes', () => {
+  test('the process is live and ready, without a key', async () => {
+    const anonymous = api.withKey(null);
+    expect((await anonymous.get('/livez')).body).toEqual({ status: 'ok' });
+    const ready = await anonymous.get('/readyz');
+    expect(ready.status).toBe(200);
+    expect(ready.body).toEqual({
+      status: 'ok',
+      checks: { postgres: 'ok', queue: 'ok', era: 'ok' },
+    });
+  });
+
+  test('without the queue it is ready, but degraded, and accepts writes', async () => {
+    queueFault = 'the queue is unreachable';
+    // The answer before is shown for a second.
+    await until(async () => (await api.get('/readyz')).body.status === 'degraded');
+    expect(await api.get('/readyz')).toMatchObject({
+      status: 200,
+      body: { status: 'degraded', checks: { queue: 'the queue is unreachable' } },
+    });
+    expect((await api.post(api.exports, exportBody())).status).toBe(201);
+    queueFault = null;
+  });
+
+  test('metrics count requests by route, never by path', async () => {
+    await api.get(api.exports);
+    const { status, text } = await (await api.asOperator()).get('/metrics');
+    expect(status).toBe(200);
+    expect(text).toContain('route="/api/projects/:project_id/batch_exports"');
+    expect(text).not.toContain(api.project);
+  });
+});
+
+test('without Postgres requests are 503, readiness names the fault, and everything recovers', async () => {
+  const address = new URL(api.databaseUrl);
+  const proxy = await startTcpProxy({
+    target: { host: address.hostname, port: Number(address.port) },
+  });
+  const through = new URL(address);
+  through.hostname = '127.0.0.1';
+  through.port = String(proxy.port);
+  const db = openDatabase({
+    connectionString: through.href,
+    applicationName: 'cut',
+    maxConnections: 4,
+    onError: () => {},
+  });
+  const cut = await buildApi(testApiOptions(db, through.href));
+  onTestFinished(async () => {
+    await cut.close();
+    await db.close();
+    await proxy.close();
+  });
+  const client = createApiClient(await cut.listen({ port: 0, host: '127.0.0.1' }), api.tenant.key);
+  const path = api.exports;
+  expect((await client.get(path)).status).toBe(200);
+  await proxy.refuse();
+  proxy.cut();
+  const { status, body, headers } = await client.get(path);
+  expect(status).toBe(503);
+  expect(body).toMatchObject({ type: 'server_error', code: 'error', attr: null });
+  expect(headers.get('retry-after')).toBe('5');
+  const ready = await client.get('/readyz');
+  expect([ready.status, ready.body.status]).toEqual([503, 'unavailable']);
+  expect((await client.get('/livez')).status).toBe(200);
+  await proxy.accept();
+  await until(async () => (await client.get(path)).status === 200);
+});
+
+test('an internal error shows its request id, and no internals', async () => {
+  const broken = await startApiUnderTest({
+    checkQuery: () => {
+      throw new Error('the secret inside');
+    },
+  });
+  onTestFinished(() => broken.stop());
+  const body = exportBody({ dsl_query: 'select 1' });
+  const answer = await broken.client.post(`${broken.project}/batch_exports`, body);
+  expect(answer.status).toBe(500);
+  expect(answer.body).toMatchObject({ type: 'server_error', code: 'error', attr: null });
+  expect(answer.body.request_id).toMatch(/^[0-9a-f-]{36}$/);
+  expect(answer.text).not.toContain('inside');
 });

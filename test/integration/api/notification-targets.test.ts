@@ -1,17 +1,21 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { notificationTypes } from '../../../src/foundation/domain/notification.ts';
+import {
+  maxTargets,
+  notificationTypes,
+  retryDelaysMs,
+} from '../../../src/foundation/domain/notification.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { senderTo } from '../../support/notified.ts';
-import { type Received, startReceiver } from '../../support/receiver.ts';
+import { startReceiver } from '../../support/receiver.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { readFileSync } from 'node:fs';
+import { disableAfterDays } from '../../../src/service/use-cases/notifications/deliver.ts';
 
 const receiver = useStage(startReceiver);
-const api = useStage(() =>
-  startApiUnderTest({ notifications: senderTo([receiver], { timeoutMs: 2_000 }) }),
-);
+const api = useStage(() => startApiUnderTest({ notifications: senderTo([receiver]) }));
 let targets: string;
 
 beforeAll(async () => {
@@ -21,12 +25,6 @@ beforeEach(() => receiver.answer(204));
 afterEach(() => api.sql`delete from notification_targets`);
 
 const webhook = (changes: object = {}) => ({ url: receiver.url, ...changes });
-
-function last(): Received {
-  const received = receiver.received.at(-1);
-  if (!received) throw new Error('nothing was received');
-  return received;
-}
 
 async function create(changes: object = {}, client: ApiClient = api.client) {
   const { status, text, body } = await client.post(targets, webhook(changes));
@@ -126,19 +124,6 @@ describe('a notification target', () => {
 });
 
 describe('a test', () => {
-  test('reaches the receiver, signed by the secret that was shown', async () => {
-    const { id, secret } = await create();
-    const { status, body } = await api.post(`${targets}/${id}/test`);
-    expect([status, body.delivered, body.answer]).toEqual([200, true, 'HTTP 204']);
-    const { headers, body: sent } = last();
-    const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${sent}`;
-    const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
-    const expected = createHmac('sha256', key).update(signed).digest('base64');
-    expect(headers['webhook-signature']).toBe(`v1,${expected}`);
-    expect(headers['content-type']).toBe('application/json');
-    expect(JSON.parse(sent)).toMatchObject({ id: headers['webhook-id'], type: 'test' });
-  });
-
   test('says how it failed, is in the log, is not retried, and can be sent again', async () => {
     const { id } = await create();
     receiver.answer(418);
@@ -171,23 +156,64 @@ describe('a test', () => {
     await api.patch(`${targets}/${id}`, { enabled: true });
     expect((await api.post(unknown)).status).toBe(404);
   });
-
-  test('of a receiver that never answers ends, and shows nothing of our network', async () => {
-    const { id } = await create();
-    receiver.answer(() => {});
-    const { body } = await api.post(`${targets}/${id}/test`);
-    expect(body).toMatchObject({ delivered: false, answer: 'timeout' });
-  });
 });
 
-test('a rotated secret is shown once, and both secrets sign for a day', async () => {
-  const { id, secret } = await create();
-  const rotated = (await api.post(`${targets}/${id}/rotate_secret`)).body;
-  expect(rotated.secret).not.toBe(secret);
-  expect(Date.parse(String(rotated.previous_secret_until))).toBeGreaterThan(
-    Date.parse(String(rotated.last_updated_at)) + 23 * 3_600_000,
-  );
-  await api.post(`${targets}/${id}/test`);
-  const signatures = receiver.received.at(-1)?.headers['webhook-signature']?.split(' ');
-  expect(signatures).toHaveLength(2);
+type Verify = (
+  secret: string,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  nowSeconds?: number,
+) => boolean;
+
+const page = readFileSync(new URL('../../../docs/notifications.md', import.meta.url), 'utf8');
+
+let verify: Verify;
+
+beforeAll(async () => {
+  const [, code = ''] = /```js\n(.*?)```/s.exec(page) ?? [];
+  const module = `data:text/javascript,${encodeURIComponent(code)}`;
+  ({ verify } = (await import(/* @vite-ignore */ module)) as { verify: Verify });
+});
+
+describe('docs/notifications.md', () => {
+  test('verifies what Sluice sends, and nothing else', async () => {
+    const { id, secret } = (await api.post(targets, { url: receiver.url })).body;
+    const tested = await api.post(`${targets}/${id}/test`);
+    expect(tested).toMatchObject({ status: 200, body: { delivered: true, answer: 'HTTP 204' } });
+    const first = receiver.received.at(-1);
+    if (!first) throw new Error('nothing was received');
+    const { headers, body } = first;
+    expect(headers['content-type']).toBe('application/json');
+    expect(JSON.parse(body)).toMatchObject({ id: headers['webhook-id'], type: 'test' });
+    expect(verify(String(secret), headers, body)).toBe(true);
+    expect(verify(String(secret), headers, `${body} `)).toBe(false);
+    expect(verify(String(secret), { ...headers, 'webhook-id': 'another' }, body)).toBe(false);
+    expect(verify('whsec_bm90IGEgcmVhbCBzZWNyZXQ=', headers, body)).toBe(false);
+    const anHourLater = Number(headers['webhook-timestamp']) + 3_600;
+    expect(verify(String(secret), headers, body, anHourLater)).toBe(false);
+    // After a rotation both secrets verify for a day.
+    const { body: after } = await api.post(`${targets}/${id}/rotate_secret`);
+    const { secret: rotated, last_updated_at: at, previous_secret_until: until } = after;
+    expect(rotated).not.toBe(secret);
+    expect(Date.parse(String(until)) - Date.parse(String(at))).toBeGreaterThan(23 * 3_600_000);
+    await api.post(`${targets}/${id}/test`);
+    const second = receiver.received.at(-1);
+    for (const each of [secret, rotated]) {
+      expect(verify(String(each), second?.headers ?? {}, second?.body ?? '')).toBe(true);
+    }
+  });
+
+  test('names each event, wait and limit', () => {
+    for (const type of notificationTypes) {
+      expect(page).toMatch(new RegExp(`^\\| .*\`${type}\`.* \\|`, 'm'));
+    }
+    const waits = retryDelaysMs.map((ms) => {
+      if (ms < 60_000) return `${ms / 1_000} s`;
+      return ms < 3_600_000 ? `${ms / 60_000} min` : `${ms / 3_600_000} h`;
+    });
+    expect(page).toContain(`${waits.slice(0, -1).join(', ')} and ${waits.at(-1)} after`);
+    expect(page).toContain(`${retryDelaysMs.length + 1} attempts`);
+    expect(page).toContain(`can have ${maxTargets} targets`);
+    expect(disableAfterDays).toBe(5);
+  });
 });

@@ -1,30 +1,24 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { buildApi } from '../../../src/service/api/build-api.ts';
-import { openDatabase } from '../../../src/state/store/database/database.ts';
-import { type ApiAnswer, createApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { testApiOptions } from '../../support/test-api-options.ts';
-import { inTest } from '../../support/use-stage.ts';
+import type { ApiAnswer } from '../../support/api-client.ts';
+import { startApiBeside, useApi } from '../../support/api-under-test.ts';
+import { createKey } from '../../support/tenants.ts';
 
 const rateLimit = { perMinute: 50, perHour: 60 };
+const api = useApi({ rateLimit });
+
+/** Another process of the API. */
+async function open(limit: typeof rateLimit, key: string) {
+  const beside = await startApiBeside(api, () => ({ rateLimit: limit }));
+  onTestFinished(() => beside.stop());
+  return beside.client.withKey(key);
+}
+
+const newKey = async () =>
+  (await createKey(api.db, { organizationId: api.tenant.organizationId })).key;
 
 test('a key may send exactly its limit over all API processes, and then learns when to retry', async () => {
-  const api = await startApiUnderTest({ rateLimit });
-  const otherDb = openDatabase({
-    connectionString: api.databaseUrl,
-    applicationName: 'other-process',
-    maxConnections: 5,
-    onError: () => {},
-  });
-  const other = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
-  onTestFinished(async () => {
-    await other.close();
-    await otherDb.close();
-    await api.stop();
-  });
-  const otherUrl = await other.listen({ port: 0, host: '127.0.0.1' });
   const path = api.exports;
-  const clients = [api.client, createApiClient(otherUrl, api.tenant.key)];
+  const clients = [api.client, await open(rateLimit, api.tenant.key)];
   const answers = await Promise.all(
     Array.from({ length: 140 }, (_, n) => clients[n % 2 === 0 ? 0 : 1]?.get(path)),
   );
@@ -49,21 +43,19 @@ test('a key may send exactly its limit over all API processes, and then learns w
   await api.sql`
       update used_budgets set began_at = now() - interval '61 seconds' where owner = ${api.tenant.keyId}
         and span = 'minute'`;
-  const third = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
-  const later = createApiClient(await third.listen({ port: 0, host: '127.0.0.1' }), api.tenant.key);
+  const later = await open(rateLimit, api.tenant.key);
   const next = await Promise.all(Array.from({ length: 20 }, () => later.get(path)));
-  await third.close();
   expect(next.filter(({ status }) => status === 200)).toHaveLength(10);
   const hourly = next.find(({ status }) => status === 429);
   expect(Number(hourly?.headers.get('retry-after'))).toBeGreaterThan(60);
 });
 
 test('costly requests, large bodies and large pages count as several', async () => {
-  const api = await inTest(startApiUnderTest({ rateLimit: { perMinute: 40, perHour: 60 } }));
+  const key = await newKey();
+  const client = await open({ perMinute: 40, perHour: 60 }, key);
   const left = async (answering: Promise<ApiAnswer>) => {
     return Number((await answering).headers.get('ratelimit-remaining'));
   };
-  const { client } = api;
   const id = '00000000-0000-0000-0000-000000000000';
   expect(await left(client.get(api.exports))).toBe(39);
   expect(await left(client.get(`${api.exports}?limit=100`))).toBe(38);
@@ -75,7 +67,7 @@ test('costly requests, large bodies and large pages count as several', async () 
   const chunks = new Blob([JSON.stringify({ name: 'n'.repeat(40_000) })]).stream();
   const streamed = await fetch(`${client.baseUrl}${api.exports}`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${api.tenant.key}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: chunks,
     duplex: 'half',
   } as RequestInit);
@@ -90,7 +82,7 @@ test('costly requests, large bodies and large pages count as several', async () 
 });
 
 test('a request that costs more than a window gets the whole window', async () => {
-  const api = await inTest(startApiUnderTest({ rateLimit: { perMinute: 5, perHour: 60 } }));
+  const client = await open({ perMinute: 5, perHour: 60 }, await newKey());
   const path = `${api.exports}/00000000-0000-0000-0000-000000000000/preview`;
-  expect([(await api.get(path)).status, (await api.get(path)).status]).toEqual([404, 429]);
+  expect([(await client.get(path)).status, (await client.get(path)).status]).toEqual([404, 429]);
 });

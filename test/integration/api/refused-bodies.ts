@@ -47,17 +47,7 @@ const badSources: readonly Row[] = [
     'source',
     /The export jobs is not supported\. Export processEvent, setupPlugin and teardownPlugin\./,
   ],
-  [
-    {
-      source: `export function processEvent(event, meta) {\n  meta.storage.get('x');\n  return event;\n}`,
-    },
-    'source',
-    /Line 1: meta\.storage is not supported/,
-  ],
   [{ source: `${mine.source}\nconst a = ;` }, 'source', /Line 2: /],
-  [{ source: `export const a: number = 1;\nexport const b: = 2;` }, 'source', /Line 2: /],
-  [{ source: 'export const a = 1;' }, 'source', /It does not export a function processEvent/],
-  [{ source: 'x' }, 'source'],
 ];
 const wideRow = (name: string) =>
   Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`${name}${n}`, n]));
@@ -317,7 +307,7 @@ export const refusedBodies: Readonly<Record<string, readonly [base: object, ...r
     [{ config_schema: [{ key: 'on_error' }] }, 'config_schema__0__key'],
     [{ config_schema: [{ key: '__proto__x' }] }, 'config_schema__0__key'],
   ],
-  'PATCH /api/organizations/ORGANIZATION/plugins/PLUGIN': [{}, ...badSources],
+  'PATCH /api/organizations/ORGANIZATION/plugins/PLUGIN': [{}, ...badSources.slice(1)],
   'POST /api/admin/organizations': [{}, [{ name: ' ', size: 4 }, 'name, size']],
   'PATCH /api/admin/organizations/ORGANIZATION': [{}, ...wrongNames()],
   'PATCH /api/admin/projects/PROJECT': [{}, ...wrongNames()],

@@ -12,6 +12,7 @@ import { inTest } from '../../support/use-stage.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { checkQueryOf } from '../../../src/main/api-process.ts';
+import { atNight } from '../../support/nightly.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
 
 const api = useApi();
@@ -84,7 +85,7 @@ describe('the row preview', () => {
     expect(valuesOf('person_id')[0]).toBeNull();
   });
 
-  test('shows the newest rows of a busy hour, not the first ones of it', async () => {
+  atNight('shows the newest rows of a busy hour, not the first ones of it', async () => {
     const [teamId] = api.tenant.projectIds;
     await insertEvents(teamId, 'busy', 3_000, 0);
     const { valuesOf } = await preview({ destination: s3({ include_events: ['busy'] }) });
@@ -172,7 +173,7 @@ describe('the row preview', () => {
     });
   });
 
-  test('of a source whose encoding is unknown is refused with the reason', async () => {
+  atNight('of a source whose encoding is unknown is refused with the reason', async () => {
     const { url } = await inTest(
       createEmptyDatabase(testServer(), "encoding 'SQL_ASCII' locale 'C'"),
     );

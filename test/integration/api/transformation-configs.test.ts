@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { useApi } from '../../support/api-under-test.ts';
+import { atNight } from '../../support/nightly.ts';
 import { createTenant } from '../../support/tenants.ts';
 
 let configs: string;
@@ -222,7 +223,7 @@ describe("an organization's own plugins", () => {
     }
   });
 
-  test('take their schema back as it is shown', async () => {
+  atNight('take their schema back as it is shown', async () => {
     const { body } = await api.post(plugins, mine);
     const { config_schema: schema } = body;
     const changed = await api.patch(`${plugins}/${body.id}`, { config_schema: schema });
@@ -255,7 +256,7 @@ describe("an organization's own plugins", () => {
     expect(used.body).toMatchObject({ code: 'does_not_exist', attr: 'plugin' });
   });
 
-  test('take the config of a plugin.json as the community publishes it', async () => {
+  atNight('take the config of a plugin.json as the community publishes it', async () => {
     const published = [
       { markdown: '## Events\nWhat this plugin does' },
       { key: 'map', type: 'json', default: { a: 1 }, order: 1, title: 'Map' },

@@ -192,7 +192,7 @@ describe('a receiver', () => {
   });
 
   it('that never answers, or drips, holds no slot of another tenant', async () => {
-    const hurried = senderTo([receiver], { timeoutMs: 1_500 });
+    const hurried = senderTo([receiver], { timeoutMs: 700 });
     const drips: NodeJS.Timeout[] = [];
     receiver.answer((response) => {
       // A header that never ends, byte by byte.
@@ -200,7 +200,7 @@ describe('a receiver', () => {
       drips.push(setInterval(() => response.socket?.write('x'), 20));
     });
     const slow = await startReceiver();
-    const quick = senderTo([slow], { timeoutMs: 1_500 });
+    const quick = senderTo([slow], { timeoutMs: 700 });
     const other = await createTenant(side.db);
     const [team] = other.projectIds;
     for (const _ of Array(20)) await createWebhook(side, hurried, receiver);
@@ -209,7 +209,7 @@ describe('a receiver', () => {
     // Theirs happened first, and there are five times as many as one tenant may have in progress.
     await happen();
     await happen({}, theirs.id);
-    const courier = couriers.add(senderTo([receiver, slow], { timeoutMs: 1_500 }));
+    const courier = couriers.add(senderTo([receiver, slow], { timeoutMs: 700 }));
     await courier.collect();
     const [underWay] = await side.sql<{ n: number }>`
       select count(*) as n from notification_deliveries where organization_id = ${side.tenant.organizationId}

@@ -23,6 +23,7 @@ import { startReceiver } from '../../support/receiver.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
 import { openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { atNight } from '../../support/nightly.ts';
 import { inTest, listenInTest, useStage } from '../../support/use-stage.ts';
 
 interface Mail {
@@ -196,7 +197,7 @@ it('the recipients that the operator lists are addresses and domains; others are
   expect(changed.description).toBe('Ops');
 });
 
-it('a mail server that never answers ends the attempt, and delays no webhook', async () => {
+atNight('a mail server that never answers ends the attempt, and delays no webhook', async () => {
   const receiver = await inTest(startReceiver());
   const silent = createServer((socket) => socket.on('error', () => {}));
   const url = `smtp://127.0.0.1:${await listenInTest(silent)}`;

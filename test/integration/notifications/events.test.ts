@@ -186,21 +186,4 @@ describe('a target', () => {
     side.sql`
       select notify_targets(${id}, ${type}, jsonb_build_object('n', n))
         from generate_series(1, ${times}::int) n order by n`;
-
-  it('goes with its organization or project, and its events with them', async () => {
-    await forgetNotifications(side.db);
-    const other = await createTenant(side.db);
-    const [project] = other.projectIds;
-    const ofAll = await webhook({ organizationId: other.organizationId });
-    await webhook({ organizationId: other.organizationId, teamId: project });
-    await side.sql`
-      insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts,
-        about_organization_id, team_id)
-       values (${ofAll.target.id}, ${other.organizationId}, 'webhook', gen_random_uuid(), 'test',
-         '{}', ${other.organizationId}, ${project})`;
-    await side.sql`delete from projects where id = ${project}`;
-    const left = await side.sql.values`
-      select count(*) from notification_targets union all select count(*) from notification_deliveries`;
-    expect(left).toEqual([1, 0]);
-  });
 });

@@ -18,6 +18,7 @@ import {
 } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { inTest, useStage } from '../../support/use-stage.ts';
+import { atNight } from '../../support/nightly.ts';
 import { plainModel } from '../../support/plain-model.ts';
 
 const never = new AbortController().signal;
@@ -195,7 +196,7 @@ describe('counts of rows', () => {
     expect(await snapshot.countRows(never)).toBe(many.rows);
   });
 
-  test('a count that nothing waits for ends with its snapshot', async () => {
+  atNight('a count that nothing waits for ends with its snapshot', async () => {
     const snapshot = await open(many.team);
     const ended = expect(snapshot.countRows(never)).rejects.toMatchObject({ name: 'AbortError' });
     await snapshot.close();
@@ -208,13 +209,13 @@ describe('counts of rows', () => {
     expect(await readAll(snapshot)).toBe(few.rows);
   });
 
-  test('keys are counted in any number: a reader may compare that alone', async () => {
+  atNight('keys are counted in any number: a reader may compare that alone', async () => {
     const snapshot = await open(many.team, { select: 'keys' });
     await snapshot.close();
     expect(snapshot.totalCount).toBe(many.rows);
   });
 
-  test('the rows of a condition are counted as far as those of an interval', async () => {
+  atNight('the rows of a condition are counted as far as those of an interval', async () => {
     const dslQuery = `SELECT event FROM events WHERE event <> 'event 1'`;
     const snapshot = await inTest(open(many.team, { dslQuery }));
     expect(snapshot.totalCount).toBeLessThan(manyRows);

@@ -6,6 +6,7 @@ import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { type DispatchRules, takeRuns } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { createTenant } from '../../support/tenants.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide();
@@ -223,7 +224,7 @@ it('P16 the choice is that of one who looks at one run after the other, and pass
         );
       },
     ),
-    { numRuns: 100 },
+    { numRuns: isNightly ? 100 : 60 },
   );
 });
 

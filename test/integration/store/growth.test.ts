@@ -34,7 +34,6 @@ import { findRunNeeds } from '../../../src/state/store/runs/outbox.ts';
 import { cancelRuns, listRuns } from '../../../src/state/store/runs/runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
-import { isNightly } from '../../support/nightly.ts';
 import { claim, complete, hourMs, openRunSide } from '../../support/run-side.ts';
 import { type PlanMode, type WatchedPlan, watchPlans } from '../../support/watched-plans.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -42,11 +41,9 @@ import { useStage } from '../../support/use-stage.ts';
 /** The tables that grow with history. Scans of all others cost what is alive now. */
 const historic = new Set(['runs', 'log_entries', 'receipts', 'ticks', 'activity']);
 
-/** At night a million runs and ten million log entries; a slow machine may try fewer exports. */
-const night = { teams: 2_000, runsPerExport: 98, longExportRuns: 20_000, logsPerRun: 10 };
-const size = isNightly
-  ? { ...night, exports: Number(process.env.GROWTH_EXPORTS ?? 10_000) }
-  : { teams: 200, exports: 1_000, runsPerExport: 40, longExportRuns: 20_000, logsPerRun: 5 };
+/** A million runs and ten million log entries; a slow machine may try fewer exports. */
+const exports = Number(process.env.GROWTH_EXPORTS ?? 10_000);
+const size = { teams: 2_000, exports, runsPerExport: 98, longExportRuns: 20_000, logsPerRun: 10 };
 let long: string;
 
 const side = useStage(() => openRunSide({ maxJitterSeconds: 0 }));

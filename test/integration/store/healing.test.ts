@@ -14,6 +14,7 @@ import {
 } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { healNow } from '../../../src/state/store/healing/healing.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { hourMs, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide({ retry: { maxAttempts: 2, baseMs: 1, capMs: 1 }, secondOpinionMs: 0 });
@@ -118,7 +119,7 @@ it('tries each export for itself: what fails for one keeps no other', async () =
   expect(await holesOf([alive])).toEqual([]);
 });
 
-describe.each([1, 2])('with %i at a time', (backfillConcurrency) => {
+describe.each(firstByDay(1, [2, 1]))('with %i at a time', (backfillConcurrency) => {
   it.each([
     ['a reason of its own', tooLarge],
     ['what looks like an outage', new SluiceError('destination.stalled')],

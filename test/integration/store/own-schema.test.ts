@@ -7,6 +7,7 @@ import { openDatabase, openQueuePool } from '../../../src/state/store/database/d
 import { runCli } from '../../support/cli.ts';
 import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { withClient } from '../../support/drop-database.ts';
+import { atNight, firstByDay } from '../../support/nightly.ts';
 import { until } from '../../support/until.ts';
 
 /** An empty database of an administrator, and a role that may only log in. `$role` and `$database` are their names. */
@@ -75,9 +76,7 @@ async function expectService({ env, url }: Awaited<ReturnType<typeof createGuest
   }
 }
 
-test.each([
-  ['of its name', ['create schema $role authorization $role'], '$role'],
-  ['of another name', ['create schema shipping authorization $role'], 'shipping'],
+const schemas = firstByDay(1, [
   [
     'on its search path, beside another one',
     [
@@ -86,6 +85,8 @@ test.each([
     ],
     'shipping',
   ],
+  ['of its name', ['create schema $role authorization $role'], '$role'],
+  ['of another name', ['create schema shipping authorization $role'], 'shipping'],
   [
     'with capitals, which the queue cannot have, beside a schema for the queue',
     ['create schema "My-App" authorization $role; create schema bullmq authorization $role'],
@@ -96,7 +97,8 @@ test.each([
     ['create schema $role authorization $role; alter role $role set search_path = $$$$'],
     '$role',
   ],
-])(
+]);
+test.each(schemas)(
   'a role that owns a schema %s, not the database, has all tables there',
   async (_what, statements, schema) => {
     const guest = await createGuest(...statements);
@@ -109,14 +111,14 @@ test.each([
   },
 );
 
-test('a role that may create schemas and no tables gets schemas of its own', async () => {
+atNight('a role that may create schemas and no tables gets schemas of its own', async () => {
   const guest = await createGuest('grant create on database $database to $role');
   await expectService(guest);
   expect(await guest.tablesIn('sluice')).toContain('runs');
   expect(await guest.tablesIn('bullmq')).toContain('job');
 });
 
-test('an owner of the database with an empty search path has its tables in public', async () => {
+atNight('an owner of the database with an empty search path has its tables in public', async () => {
   const guest = await createGuest(
     'alter database $database owner to $role; alter database $database set search_path = $$$$',
   );
@@ -124,7 +126,7 @@ test('an owner of the database with an empty search path has its tables in publi
   expect(await guest.tablesIn('public')).toContain('runs');
 });
 
-test.each([
+const refused = firstByDay(2, [
   [
     'no schema',
     [],
@@ -157,14 +159,15 @@ test.each([
     ['revoke connect on database $database from public'],
     /^DATABASE_URL: permission denied for database "\w+" \(42501\); GRANT CONNECT ON DATABASE .*\n$/,
   ],
-])('with %s: one line with the remedy', async (_what, statements, line) => {
+]);
+test.each(refused)('with %s: one line with the remedy', async (_what, statements, line) => {
   const { env } = await createGuest(...statements);
   const { code, err } = await runCli(['migrate'], { env });
   expect(err).toMatch(line);
   expect([code, err.trim().split('\n').length]).toEqual([1, 1]);
 });
 
-test.each(['LATIN1', 'SQL_ASCII'])(
+test.each(firstByDay(1, ['SQL_ASCII', 'LATIN1']))(
   'a database in %s is refused before anything is made',
   async (encoding) => {
     const { asAdmin, name, url } = await createGuest();
@@ -187,26 +190,29 @@ test.each(['LATIN1', 'SQL_ASCII'])(
 /** The database belongs to the role of the service. */
 const createOwned = () => createGuest('alter database $database owner to $role');
 
-test('a superuser makes the role of the source, and none of the tables of the service', async () => {
-  const { superuser, env, role, source } = await createOwned();
-  const early = await runCli(['migrate', '--source-role'], { env: superuser });
-  expect([early.code, early.err]).toEqual([
-    1,
-    `The tables of Sluice must belong to the role ${role}. Run \`sluice migrate\` with its address in DATABASE_URL first, then this command again.\n`,
-  ]);
-  expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_release/);
-  const elsewhere = { ...env, SOURCE_DATABASE_URL: 'postgres://reader:x@127.0.0.1:1/shop' };
-  const other = await runCli(['migrate', '--source-role'], { env: elsewhere });
-  // A script must not go on as if there were a role.
-  expect(other.code).toBe(1);
-  expect(other.err).toContain('Run what `sluice models grants` prints on that server');
-  const late = await runCli(['migrate', '--source-role'], { env: superuser });
-  expect([late.code, late.out]).toEqual([0, `up to date\nsource role: ${source}\n`]);
-  const key = ['keys', 'create', '--operator', '--scopes', '*', '--name', 'first'];
-  expect((await runCli(key, { env })).code).toBe(0);
-});
+atNight(
+  'a superuser makes the role of the source, and none of the tables of the service',
+  async () => {
+    const { superuser, env, role, source } = await createOwned();
+    const early = await runCli(['migrate', '--source-role'], { env: superuser });
+    expect([early.code, early.err]).toEqual([
+      1,
+      `The tables of Sluice must belong to the role ${role}. Run \`sluice migrate\` with its address in DATABASE_URL first, then this command again.\n`,
+    ]);
+    expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_release/);
+    const elsewhere = { ...env, SOURCE_DATABASE_URL: 'postgres://reader:x@127.0.0.1:1/shop' };
+    const other = await runCli(['migrate', '--source-role'], { env: elsewhere });
+    // A script must not go on as if there were a role.
+    expect(other.code).toBe(1);
+    expect(other.err).toContain('Run what `sluice models grants` prints on that server');
+    const late = await runCli(['migrate', '--source-role'], { env: superuser });
+    expect([late.code, late.out]).toEqual([0, `up to date\nsource role: ${source}\n`]);
+    const key = ['keys', 'create', '--operator', '--scopes', '*', '--name', 'first'];
+    expect((await runCli(key, { env })).code).toBe(0);
+  },
+);
 
-test('a role that is no superuser makes the tables in a database of another one', async () => {
+atNight('a role that is no superuser makes the tables in a database of another one', async () => {
   const { env, asAdmin } = await createOwned();
   await asAdmin(
     `alter database $database owner to current_user; alter role $role createrole;
@@ -218,7 +224,7 @@ test('a role that is no superuser makes the tables in a database of another one'
   expect(done.out).toMatch(/^migrated: 0001_release/);
 });
 
-test('tables that a superuser has made by mistake are named with the remedy', async () => {
+atNight('tables that a superuser has made by mistake are named with the remedy', async () => {
   const { superuser, env, role } = await createOwned();
   expect((await runCli(['migrate'], { env: superuser })).code).toBe(0);
   const said = new RegExp(

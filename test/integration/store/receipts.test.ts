@@ -20,6 +20,7 @@ import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { hourMs, listRuns } from '../../support/run-side.ts';
 import { insertEvents } from '../../support/source-tables.ts';
+import { atNight, firstByDay } from '../../support/nightly.ts';
 import { sha256, useStatementBench } from '../../support/statement-bench.ts';
 
 const receipts = useStatementBench();
@@ -27,7 +28,7 @@ const { backfill, exportOfHours, folder, isSigned, make, put } = receipts;
 const { readStatement, root, runAll, side, stated, sweep } = receipts;
 
 describe('statements of an export', () => {
-  it.each(checkers)('pass the checker of %s', async (...checker) => {
+  it.each(firstByDay(1, checkers))('pass the checker of %s', async (...checker) => {
     const id = await exportOfHours(3);
     await insertEvents(receipts.bench.database.pool, {
       team: side.teamId,
@@ -211,7 +212,7 @@ describe('statements of an export', () => {
     expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json', '2.json']);
   });
 
-  it('name no folder of values as the place of an export without manifests', async () => {
+  atNight('name no folder of values as the place of an export without manifests', async () => {
     const id = await exportOfHours(1, receipts.usual({ partition_by: ['event'], manifest: false }));
     const start = Date.UTC(2024, 2, 1);
     const rows = { team: side.teamId, start: toTimestamp(start), count: 5, everyMs: 1_000 };
@@ -230,52 +231,55 @@ describe('statements of an export', () => {
     ]);
   });
 
-  it.each(['same', 'later'])('begin a chain after a restore: the %s key signed', async (key) => {
-    const id = await stated(2);
-    const keep = ['statements', 'stated_intervals', 'signing_keys'];
-    for (const table of keep) {
-      await side.db.query(`drop table if exists kept_${table}`);
-      await side.db.query(`create table kept_${table} as select * from ${table}`);
-    }
-    const [kept] = await side.sql<Record<string, unknown>>`
+  it.each(firstByDay(1, ['later', 'same']))(
+    'begin a chain after a restore: the %s key signed',
+    async (key) => {
+      const id = await stated(2);
+      const keep = ['statements', 'stated_intervals', 'signing_keys'];
+      for (const table of keep) {
+        await side.db.query(`drop table if exists kept_${table}`);
+        await side.db.query(`create table kept_${table} as select * from ${table}`);
+      }
+      const [kept] = await side.sql<Record<string, unknown>>`
       select statement_number, statement_sha256, statements_began_at, statement_place, statement_put
         from batch_exports where id = ${id}`;
-    if (key === 'later') await rotateSigning(side.context, false);
-    await make(id);
-    await put(id);
-    const before = await readStatement(3);
-    for (const table of keep) {
-      await side.db.query(`delete from ${table}`);
-      await side.db.query(`insert into ${table} select * from kept_${table}`);
-    }
-    await side.db.query(
-      `update batch_exports set (statement_number, statement_sha256, statements_began_at, statement_place, statement_put) = ($2, $3, $4, $5, $6)
+      if (key === 'later') await rotateSigning(side.context, false);
+      await make(id);
+      await put(id);
+      const before = await readStatement(3);
+      for (const table of keep) {
+        await side.db.query(`delete from ${table}`);
+        await side.db.query(`insert into ${table} select * from kept_${table}`);
+      }
+      await side.db.query(
+        `update batch_exports set (statement_number, statement_sha256, statements_began_at, statement_place, statement_put) = ($2, $3, $4, $5, $6)
         where id = $1`,
-      [id, ...Object.values(kept ?? {})],
-    );
-    // It makes a statement of its own at the number of another.
-    await put(id);
-    if (key === 'later') {
-      // The private part of the later key is lost, and that of the earlier one must sign nothing more.
-      await expect(make(id)).rejects.toMatchObject({ code: 'secrets.signing_key_lost' });
-      await rotateSigning(side.context, true);
-    }
-    await sweep();
-    await sweep();
-    await sweep();
-    const { statement } = await readStatement(4);
-    expect(statement).toMatchObject({
-      previous: { number: 3, sha256: sha256(before.bytes) },
-      begins: 'restored',
-    });
-    expect((await readStatement(3)).bytes).toEqual(before.bytes);
-    expect(statement.bookings).toEqual((await readStatement(1)).statement.bookings);
-    await put(id);
-    expect((await readStatement(5)).statement.previous).toMatchObject({ number: 4 });
-    for (const checker of checkers) {
-      expect(await runChecker(checker, join(root(), 'acme/events'))).toMatch(/^0: Right/);
-    }
-  });
+        [id, ...Object.values(kept ?? {})],
+      );
+      // It makes a statement of its own at the number of another.
+      await put(id);
+      if (key === 'later') {
+        // The private part of the later key is lost, and that of the earlier one must sign nothing more.
+        await expect(make(id)).rejects.toMatchObject({ code: 'secrets.signing_key_lost' });
+        await rotateSigning(side.context, true);
+      }
+      await sweep();
+      await sweep();
+      await sweep();
+      const { statement } = await readStatement(4);
+      expect(statement).toMatchObject({
+        previous: { number: 3, sha256: sha256(before.bytes) },
+        begins: 'restored',
+      });
+      expect((await readStatement(3)).bytes).toEqual(before.bytes);
+      expect(statement.bookings).toEqual((await readStatement(1)).statement.bookings);
+      await put(id);
+      expect((await readStatement(5)).statement.previous).toMatchObject({ number: 4 });
+      for (const checker of checkers) {
+        expect(await runChecker(checker, join(root(), 'acme/events'))).toMatch(/^0: Right/);
+      }
+    },
+  );
 
   it('do not go among those of another export', async () => {
     const [one, other] = [await exportOfHours(1), await exportOfHours(1)];

@@ -8,7 +8,7 @@ import { stateExports } from '../../../src/service/worker/sweep.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { useStatementBench } from '../../support/statement-bench.ts';
 import { until } from '../../support/until.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { atNight, casesOf } from '../../support/nightly.ts';
 
 const bench = useStatementBench();
 const { due, exportOfHours, folder, make, put, readStatement, root } = bench;
@@ -50,7 +50,7 @@ describe('a statement of the schedule', () => {
     for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^0: Right/);
   });
 
-  it('names no value of a folder, which may be a person who is erased', async () => {
+  atNight('names no value of a folder, which may be a person who is erased', async () => {
     const id = await exportOfHours(1, bench.usual({ partition_by: ['event'] }));
     await bench.backfill(id, Date.UTC(2024, 2, 1));
     await runAll(id);
@@ -62,34 +62,37 @@ describe('a statement of the schedule', () => {
     expect(missing).toEqual([`events/${lost.replace(/event=[^/]*/, 'event=…')}`]);
   });
 
-  it('goes on where the one before has ended, if the place has more objects than a list', async () => {
-    const id = await stated(3);
-    await sweep();
-    await mkdir(place('2000/name=Jane Doe'), { recursive: true });
-    const nameOf = (_: unknown, n: number) => `2000/name=Jane Doe/${String(n).padStart(5, '0')}`;
-    const strays = Array.from({ length: 10_003 }, nameOf);
-    for (const name of strays) await writeFile(place(name), '');
-    const names = await readdir(place(), { recursive: true });
-    const lost = `events/${names.find((name) => name.endsWith('_manifest.json'))}`;
-    await rm(place(lost.slice('events/'.length)));
-    const first = await reconciled(id);
-    // No statement names the value of a folder: it may be a person who is erased.
-    const shown = (name: string | undefined) => `events/${name?.replace('Jane Doe', '…')}`;
-    const to = shown(strays[9_999]);
-    expect(first).toMatchObject({ state: 'listed', missing: [], changed: [], more: 9_900 });
-    expect(first).toMatchObject({ part: { from: null, to } });
-    const second = await reconciled(id);
-    const rest = strays.slice(10_000).map(shown);
-    expect(second).toMatchObject({ ...nothing, missing: [lost], stray: rest });
-    expect(second.part).toEqual({ from: to, to: null });
-    // The next one begins at the start again.
-    await rm(place('2000'), { recursive: true });
-    const whole = await reconciled(id);
-    expect(whole).toMatchObject({ ...nothing, missing: [lost] });
-    expect(whole).not.toHaveProperty('part');
-  });
+  atNight(
+    'goes on where the one before has ended, if the place has more objects than a list',
+    async () => {
+      const id = await stated(3);
+      await sweep();
+      await mkdir(place('2000/name=Jane Doe'), { recursive: true });
+      const nameOf = (_: unknown, n: number) => `2000/name=Jane Doe/${String(n).padStart(5, '0')}`;
+      const strays = Array.from({ length: 10_003 }, nameOf);
+      for (const name of strays) await writeFile(place(name), '');
+      const names = await readdir(place(), { recursive: true });
+      const lost = `events/${names.find((name) => name.endsWith('_manifest.json'))}`;
+      await rm(place(lost.slice('events/'.length)));
+      const first = await reconciled(id);
+      // No statement names the value of a folder: it may be a person who is erased.
+      const shown = (name: string | undefined) => `events/${name?.replace('Jane Doe', '…')}`;
+      const to = shown(strays[9_999]);
+      expect(first).toMatchObject({ state: 'listed', missing: [], changed: [], more: 9_900 });
+      expect(first).toMatchObject({ part: { from: null, to } });
+      const second = await reconciled(id);
+      const rest = strays.slice(10_000).map(shown);
+      expect(second).toMatchObject({ ...nothing, missing: [lost], stray: rest });
+      expect(second.part).toEqual({ from: to, to: null });
+      // The next one begins at the start again.
+      await rm(place('2000'), { recursive: true });
+      const whole = await reconciled(id);
+      expect(whole).toMatchObject({ ...nothing, missing: [lost] });
+      expect(whole).not.toHaveProperty('part');
+    },
+  );
 
-  it('names what has another size', async () => {
+  atNight('names what has another size', async () => {
     const id = await stated(1);
     await sweep();
     const [name = ''] = await readdir(join(folder(), 'statements'));
@@ -110,7 +113,7 @@ describe('a statement of the schedule', () => {
     for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^0: Right/);
   });
 
-  it('is made all the same if the place cannot be listed, and says why', async () => {
+  atNight('is made all the same if the place cannot be listed, and says why', async () => {
     const id = await stated(1);
     await sweep();
     // Its objects can be read, but not be listed.
@@ -211,7 +214,7 @@ describe('a worker that is frozen for an hour, and goes on', () => {
     expect(begun).toEqual(['replaced', ...begun.slice(1).map(() => null)]);
   });
 
-  it('keeps no other team from its statements', async () => {
+  atNight('keeps no other team from its statements', async () => {
     await stated(1);
     const thaw = await freezeAt('before_put_statement');
     const other = await exportOfHours(1, bench.usual({ prefix: 'other' }));
