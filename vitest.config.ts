@@ -15,17 +15,21 @@ const pure = [
  *
  * - `workers.test.ts` kills workers at the steps of a run, and `store/eras.test.ts` has what a restored database may do.
  * - The strict S3 server of the tests is a strange store. `store/healing.test.ts` has what heals after an outage.
- * - `conformance` has every kind of table, standbys and poolers of sources, and the values of each format. Other readers of Parquet: DuckDB
- *   and Polars. Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
+ * - `conformance` has every kind of table, and the values of each format. Other readers of Parquet: DuckDB and Polars.
+ * - `unit/config/postgres-address.test.ts` has addresses of sources, and `unit/sources/sqlstates.test.ts` what poolers and TLS answer.
+ * - Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
  * - `worker/{worker,wait-for-source}.test.ts` have connections to our database that are cut, and `cli/doctor.test.ts` the doctor.
  * - `store/{uploads,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
  * - `form-page` has the page in a browser, and `test/unit/console` its rules.
  * - Most tests of `e2e` run the checker of the invariants, and `e2e/verify.test.ts` finds breaches.
  * - `store/plans.test.ts` has the plans of statements.
- * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, keys, rejected rows and folders, and `worker/look-back.test.ts`
- *   the look-back. `api/row-preview.test.ts` has previews, and `security/{previews,preview-connections,query-bounds}.test.ts` their limits.
- * - `.ci/run` starts a quickstart, which starts the embedded server. `docs-blocks.test.ts` knows which test runs a block of the documentation, and `cli/docs.test.ts` runs those of the command line.
+ * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, another source, keys, rejected rows and folders, and
+ *   `worker/look-back.test.ts` the look-back. `api/row-preview.test.ts` has previews, and
+ *   `security/{previews,preview-connections,query-bounds}.test.ts` their limits.
+ * - `.ci/run` starts a quickstart, which starts the embedded server. `docs-blocks.test.ts` knows which test runs a block of the documentation,
+ *   and `cli/{every-verb,records,apply}.test.ts` run the commands of `docs/cli.md`.
+ * - `unit/receipts` has both checkers on wrong buckets.
  * - `integration/postgres-standby.test.ts` has standbys, and `api/refused-requests.test.ts` bodies with several faults.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `integration/postgres-{source,settle}.test.ts` sources that fail and rows that come late.
  * - `test/security/{sandbox,slow-readers}` and the attack have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
@@ -37,11 +41,12 @@ export const atNight = [
   'test/integration/{client-package,count-reporter,durable-s3,embedded-postgres}.test.ts',
   'test/integration/store/growth.test.ts',
   'test/integration/{reader/duckdb,sources/{promoted-standby,silent-server}}.test.ts',
+  'test/unit/receipts/hostile-buckets.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
-  'test/integration/pipeline/{new-bases,partitions,rejected-rows}.test.ts',
-  'test/integration/{api/{second-wave,transformation-lab},worker/look-back-failures}.test.ts',
+  'test/integration/pipeline/{new-bases,partitions,rejected-rows,restored-source}.test.ts',
+  'test/integration/{api/{second-wave,transformation-lab},cli/docs,worker/look-back-failures}.test.ts',
   'test/conformance/{consumers-guide,parquet-readers}.test.ts',
-  'test/conformance/source-{errors,maintenance,policies,standby}.test.ts',
+  'test/conformance/source-{addresses,errors,maintenance,policies,poolers,standby,tls}.test.ts',
   'test/security/{answer-weights,hostile-store-runs,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{clocks,crashes,embedded-start}.test.ts',

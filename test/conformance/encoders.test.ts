@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
 import type { Compression, EncoderDefinition } from '../../src/rows/encoders/encoder.ts';
 import { encoders, fileExtension, openEncoder } from '../../src/rows/encoders/index.ts';
-import { compressionsOf } from '../support/compressions.ts';
+import { compressionsOf, mainCompressionsOf } from '../support/compressions.ts';
 import { encodeAll, readWithHyparquet } from '../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
 import { unpack } from '../support/unpack.ts';
@@ -23,7 +23,7 @@ const inLargeBlocks = rowBlocks(columns, rows, 15_000);
 const inSmallBlocks = rowBlocks(columns, rows, 71);
 
 const pairs = encoders.flatMap((definition) =>
-  compressionsOf(definition).map((compression) => ({
+  mainCompressionsOf(definition).map((compression) => ({
     format: definition.format,
     compression,
     definition,
@@ -111,7 +111,7 @@ describe.each(encoders)('$format', (definition) => {
 });
 
 describe.each(encoders.filter(({ format }) => format !== 'Parquet'))('$format', (definition) => {
-  it.each(compressionsOf(definition))(
+  it.each(mainCompressionsOf(definition))(
     'with %s does not show where blocks were cut',
     async (packing) => {
       const one = await encode(definition, packing, inLargeBlocks);

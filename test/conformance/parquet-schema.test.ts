@@ -215,22 +215,3 @@ describe('a numeric without limits that is DECIMAL by choice', () => {
     ]);
   });
 });
-
-/** Why uuid and jsonb have no type of their own: the readers' answers to files that DuckDB wrote. */
-describe('the types UUID and JSON, as another writer writes them', () => {
-  it('UUID is text for DuckDB and hyparquet, and bare bytes in Arrow', async () => {
-    const id = '0190c1d2-0000-7000-8000-000000000001';
-    const file = await duckDb.write(`select '${id}'::uuid as v`);
-    expect(await duckDb.types(file)).toEqual(['v UUID']);
-    expect(await readWithHyparquet(file, column('uuid'))).toEqual([[id]]);
-    const bytes = Buffer.from(id.replaceAll('-', ''), 'hex');
-    expect(readWithArrow(file).v?.values.map(comparable)).toEqual([bytes]);
-  });
-
-  it('JSON loses digits in hyparquet, which parses it', async () => {
-    const file = await duckDb.write(`select '{"n": 9007199254740993}'::json as v`);
-    expect(await duckDb.types(file)).toEqual(['v JSON']);
-    const [row] = await readWithHyparquet(file, column('jsonb'));
-    expect(row).toEqual([{ n: 9_007_199_254_740_992 }]);
-  });
-});

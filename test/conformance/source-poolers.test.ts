@@ -6,11 +6,11 @@ import { hasPgbouncer, type Pooler, startPgbouncer } from '../support/pgbouncer.
 import { caseRequest, outcomeOf, relation, useSourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
-import { atNight, casesOf } from '../support/nightly.ts';
+import { atNight, firstByDay } from '../support/nightly.ts';
 
 const never = new AbortController().signal;
 
-describe.skipIf(!hasPgbouncer).each(casesOf(['transaction'] as const, ['session'] as const))(
+describe.skipIf(!hasPgbouncer).each(firstByDay(1, ['transaction', 'session'] as const))(
   'behind a PgBouncer that pools by %s',
   (mode) => {
     const { server, shop, admin } = useSourceCase();

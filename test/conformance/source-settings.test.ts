@@ -8,11 +8,11 @@ import { caseRequest, startSourceServer, useSourceCase } from '../support/source
 import { findOpenSettings } from '../support/server-settings.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
-import { atNight } from '../support/nightly.ts';
+import { atNight, isNightly } from '../support/nightly.ts';
 
 const never = new AbortController().signal;
 
-const { server, shop, admin } = useSourceCase(startSourceServer);
+const { server, shop, admin } = useSourceCase(isNightly ? startSourceServer : undefined);
 
 test('each setting that a role may have is pinned, or known not to change rows', async () => {
   expect(await findOpenSettings(admin, Object.keys(pinnedSettings), 'a source')).toEqual([]);
@@ -88,7 +88,7 @@ atNight('the same rows come with other settings of the role', async () => {
   await shop.run(`alter role ${shop.reader} reset all`);
 });
 
-test('no limit of the role ends a run or keeps an interval from settling', async () => {
+atNight('no limit of the role ends a run or keeps an interval from settling', async () => {
   const { interval } = caseRequest();
   const settle = () => shop.source({}, { settleTimeoutMs: 60_000 }).settle(interval, never);
   const isNew = Number((await admin.query('show server_version_num')).rows[0].server_version_num);

@@ -3,6 +3,7 @@
 import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import type { Source } from '../../src/rows/sources/source.ts';
+import { atNight, firstByDay } from '../support/nightly.ts';
 import { plainColumn } from '../support/plain-model.ts';
 import { caseRequest, readHour, relation, useSourceCase } from '../support/source-cases.ts';
 import { until } from '../support/until.ts';
@@ -134,39 +135,44 @@ describe('a column that has another type than in the model', () => {
   });
 });
 
-test('an interval column that is no timestamptz is refused for a date within a day, and warned of for a timestamp', async () => {
-  await shop.create(`
+atNight(
+  'an interval column that is no timestamptz is refused for a date within a day, and warned of for a timestamp',
+  async () => {
+    await shop.create(`
         create table shop.dated (id bigint primary key, team int not null, day date not null, v text);
         create table shop.local (id bigint primary key, team int not null, day timestamp not null, v text)`);
-  const dated = { ...relation('dated'), intervalColumn: 'day' };
-  const local = { ...dated, ...relation('local') };
-  for (const select of ['rows', 'keys'] as const) {
-    await expect(shop.source(dated).describe(caseRequest({ select }), never)).rejects.toMatchObject(
-      {
+    const dated = { ...relation('dated'), intervalColumn: 'day' };
+    const local = { ...dated, ...relation('local') };
+    for (const select of ['rows', 'keys'] as const) {
+      await expect(
+        shop.source(dated).describe(caseRequest({ select }), never),
+      ).rejects.toMatchObject({
         code: 'source.model_invalid',
         detail: expect.stringMatching(
           /interval column is a date, .* does not end at midnight in UTC/,
         ),
-      },
+      });
+    }
+    const [start, end] = ['2024-03-01T00:00:00Z', '2024-03-02T00:00:00Z'].map(Date.parse) as [
+      number,
+      number,
+    ];
+    const ofDay = await shop
+      .source(dated)
+      .describe(caseRequest({ interval: { start, end } }), never);
+    expect(ofDay.warnings).toEqual([expect.stringMatching(/^day is date, .* midnight in UTC/)]);
+    const ofLocal = await shop.source(local).describe(caseRequest(), never);
+    expect(ofLocal.warnings).toEqual([
+      expect.stringMatching(/^day is timestamp without time zone, .* UTC/),
+    ]);
+    expect(await shop.check(dated)).toContainEqual(
+      expect.stringMatching(/^warning: day is date, .*rows .* that arrive after/),
     );
-  }
-  const [start, end] = ['2024-03-01T00:00:00Z', '2024-03-02T00:00:00Z'].map(Date.parse) as [
-    number,
-    number,
-  ];
-  const ofDay = await shop.source(dated).describe(caseRequest({ interval: { start, end } }), never);
-  expect(ofDay.warnings).toEqual([expect.stringMatching(/^day is date, .* midnight in UTC/)]);
-  const ofLocal = await shop.source(local).describe(caseRequest(), never);
-  expect(ofLocal.warnings).toEqual([
-    expect.stringMatching(/^day is timestamp without time zone, .* UTC/),
-  ]);
-  expect(await shop.check(dated)).toContainEqual(
-    expect.stringMatching(/^warning: day is date, .*rows .* that arrive after/),
-  );
-  expect(await shop.check(local)).toContainEqual(
-    expect.stringMatching(/^warning: day is timestamp without time zone/),
-  );
-});
+    expect(await shop.check(local)).toContainEqual(
+      expect.stringMatching(/^warning: day is timestamp without time zone/),
+    );
+  },
+);
 
 test('rows that no run can wait for, and columns without a right, are warned of', async () => {
   await shop.create(`create materialized view shop.kept as select * from shop.base;
@@ -218,14 +224,21 @@ describe('an exporter with a slow destination', () => {
     await snapshot.close();
   });
 
-  test.each<[string, (source: Source) => Promise<unknown>]>([
-    ['rows are counted', (source) => source.open(caseRequest(), never)],
-    [
-      'a look-back compares keys',
-      (source) =>
-        source.lookAgain(caseRequest(), { snapshot: '1:1:', digest: null, count: 1 }, null, never),
-    ],
-  ])('lets go of it too while %s', async (_case, read) => {
+  test.each(
+    firstByDay<readonly [string, (source: Source) => Promise<unknown>]>(1, [
+      ['rows are counted', (source) => source.open(caseRequest(), never)],
+      [
+        'a look-back compares keys',
+        (source) =>
+          source.lookAgain(
+            caseRequest(),
+            { snapshot: '1:1:', digest: null, count: 1 },
+            null,
+            never,
+          ),
+      ],
+    ]),
+  )('lets go of it too while %s', async (_case, read) => {
     await shop.create(`drop table if exists shop.scanned cascade; create table shop.scanned (like shop.base including all);
         insert into shop.scanned select * from shop.base;
         create view shop.filtered as select * from shop.scanned where pg_sleep(0.05) is not null`);
@@ -306,7 +319,7 @@ test('a dump by a role that can write nothing is not waited for, and what is wai
   await writer.query('rollback');
 
   // Each of these lets it write.
-  const rights = [
+  const rights = firstByDay(1, [
     [`grant insert (v) on shop.base to ${dumper}`, `revoke insert (v) on shop.base from ${dumper}`],
     [`grant delete on shop.base to ${dumper}`, `revoke delete on shop.base from ${dumper}`],
     [
@@ -314,7 +327,7 @@ test('a dump by a role that can write nothing is not waited for, and what is wai
       'drop function public.lends()',
     ],
     [`alter role ${dumper} createrole`, `alter role ${dumper} nocreaterole`],
-  ];
+  ]);
   for (const [give = '', take = ''] of rights) {
     await shop.run(give);
     const { settled, blockers } = await settle(700);

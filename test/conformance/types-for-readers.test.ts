@@ -6,7 +6,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { encoders, openEncoder } from '../../src/rows/encoders/index.ts';
 import { askClickHouse, hasClickHouse } from '../support/clickhouse/ask.ts';
-import { casesOf } from '../support/nightly.ts';
+import { firstByDay } from '../support/nightly.ts';
 import { oddValues } from '../support/odd-values.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
 import { createWildTable, readWildTable } from '../support/wild-table.ts';
@@ -155,7 +155,7 @@ const folder = folderOfTests();
 
 const session = useSession("SET timezone = 'UTC'; SET intervalstyle = 'iso_8601'");
 beforeAll(async () => {
-  await createWildTable(session.client, 'wild', casesOf([200], [2_000]).at(-1));
+  await createWildTable(session.client, 'wild', firstByDay(1, [200, 2_000]).at(-1));
 });
 
 const cases = encoders.map((encoder) => [encoder.format, encoder] as const);

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/foundation/domain/errors.ts';
-import { casesOf, isNightly } from '../support/nightly.ts';
+import { casesOf, firstByDay, isNightly } from '../support/nightly.ts';
 import { useStage } from '../support/use-stage.ts';
 import {
   type Asked,
@@ -168,7 +168,7 @@ const properties: readonly Property[] = [
       },
     },
   },
-  ...casesOf([1], [2]).map((concurrency) => ({
+  ...firstByDay(1, [1, 2]).map((concurrency) => ({
     name: `an interval that cannot work keeps no other back, ${concurrency} at a time`,
     world: both(storeAway(1, 3), ({ at, hour }) =>
       at === 'source' && hour === 1 ? 'source.row_too_large' : null,

@@ -36,13 +36,23 @@ export async function createChangingTable(url: string): Promise<void> {
   });
 }
 
+const pools = new Map<string, pg.Pool>();
+
+/** One session for each database. It ends after a few seconds without use, or with its server. */
+function poolOf(url: string): pg.Pool {
+  const pool =
+    pools.get(url) ?? new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: 5_000 });
+  if (!pools.has(url)) pool.on('error', () => {});
+  pools.set(url, pool);
+  return pool;
+}
+
 /** Each statement in a transaction of its own, in one session. @returns the rows of the last */
-export const runSql = (url: string, ...statements: readonly string[]) =>
-  withClient(url, async (client) => {
-    let rows: Record<string, unknown>[] = [];
-    for (const statement of statements) ({ rows } = await client.query(statement));
-    return rows;
-  });
+export async function runSql(url: string, ...statements: readonly string[]) {
+  let rows: Record<string, unknown>[] = [];
+  for (const statement of statements) ({ rows } = await poolOf(url).query(statement));
+  return rows;
+}
 
 /** What a session does next. */
 export interface WriterStep {

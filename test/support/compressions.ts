@@ -1,5 +1,5 @@
 import type { Compression, EncoderDefinition } from '../../src/rows/encoders/encoder.ts';
-import { casesOf } from './nightly.ts';
+import { isNightly } from './nightly.ts';
 
 /** What a format takes, none first. */
 export function compressionsOf({
@@ -12,8 +12,5 @@ export function compressionsOf({
 export function mainCompressionsOf(definition: EncoderDefinition): readonly Compression[] {
   const all = compressionsOf(definition);
   const isMain = (one: Compression) => one === null || one === 'zstd';
-  return casesOf(
-    all.filter(isMain),
-    all.filter((one) => !isMain(one)),
-  );
+  return isNightly ? all : all.filter(isMain);
 }

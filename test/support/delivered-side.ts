@@ -10,11 +10,10 @@ import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
-import type { VerifiedExportReport } from '../../src/service/verify/verify-exports.ts';
 import { insertRuns, type NewRun } from '../../src/state/store/runs/runs.ts';
 import { createEmptyDatabase } from './database.ts';
 import { withClient } from './drop-database.ts';
-import { exportOfThePast, openRunSide, type RunSide } from './run-side.ts';
+import { exportOfThePast, openRunSide } from './run-side.ts';
 import { storeExport } from './store-export.ts';
 import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
@@ -39,34 +38,7 @@ export interface SourceCase {
   readonly model?: Readonly<Record<string, unknown>>;
 }
 
-/** A worker with exports of one hour to folders. */
-export interface DeliveredSide {
-  readonly side: RunSide;
-  readonly source: Pool;
-  idOf(name: string): string;
-  start(): Promise<void>;
-  /** The source may be restarted afterwards. */
-  stop(): Promise<void>;
-  /** Each statement in a transaction of its own. */
-  run(each: SourceCase): Promise<void>;
-  /** The rows in the files of the current manifest. */
-  delivered(name: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
-  snapshotOf(name: string): Promise<string>;
-  /** Until the interval was looked at again since `snapshot`, and what was to be done is done. */
-  untilLookedBack(name: string, snapshot: string): Promise<void>;
-  /** Changes the models file: for processes that start later. */
-  changeModel(name: string, changes: Readonly<Record<string, unknown>>): Promise<void>;
-  /** What `sluice verify` finds. */
-  verify(name: string): Promise<VerifiedExportReport>;
-  /** Until its late rows wait for a person. @returns why */
-  untilWaits(name: string): Promise<string>;
-  /** Runs the hour again. */
-  ended(
-    name: string,
-    run: Partial<NewRun>,
-  ): Promise<{ readonly status: string; readonly error: string | null }>;
-  close(): Promise<void>;
-}
+export type DeliveredSide = Awaited<ReturnType<typeof openDeliveredSide>>;
 
 const tableSql = `table T (id bigint primary key, team int not null, at timestamptz not null, v text, deleted_at timestamptz, secret text)`;
 const rowsSql = `insert into T select g, $1, to_timestamp($2 / 1000.0) + g * interval '3 seconds', 'v' || g
@@ -82,6 +54,8 @@ const statementsOf = (each: SourceCase, sql = '') =>
 export const createTable = `create ${tableSql}`;
 
 /**
+ * A worker with exports of one hour to folders.
+ *
  * @param env of the worker
  * @param shop holds the rows; default: a database of its own beside ours
  */
@@ -89,7 +63,7 @@ export async function openDeliveredSide(
   cases: readonly SourceCase[],
   env: Readonly<Record<string, string>>,
   shop?: { readonly url: string; readonly adminUrl: string },
-): Promise<DeliveredSide> {
+) {
   const side = await openRunSide();
   const { db } = side;
   const folder = await mkdtemp(join(tmpdir(), 'delivered-'));
@@ -156,6 +130,7 @@ export async function openDeliveredSide(
   let worker: Part | null = null;
   const idOf = (name: string) => exports.get(name) ?? '';
 
+  /** The source may be restarted afterwards. */
   async function stop(): Promise<void> {
     await worker?.close();
     await foundation?.close();
@@ -184,10 +159,12 @@ export async function openDeliveredSide(
         message: 'all are delivered',
       });
     },
-    async run(each) {
+    /** Each statement in a transaction of its own. */
+    async run(each: SourceCase) {
       for (const sql of statementsOf(each, each.event)) await source.query(sql);
     },
-    async delivered(name) {
+    /** The rows in the files of the current manifest. */
+    async delivered(name: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
       const [receipt] = await side.sql<{ key: string; files: { key: string }[] }>`
         select manifest_key as key, files from receipts where export_id = ${idOf(name)}`;
       const place = join(folder, name);
@@ -200,23 +177,26 @@ export async function openDeliveredSide(
       const lines = texts.flatMap((text) => text.split('\n').slice(0, -1));
       return lines.map((line) => JSON.parse(line));
     },
-    async snapshotOf(name) {
+    async snapshotOf(name: string) {
       const [row] = await side.sql<{ snapshot: string }>`
         select snapshot from receipts where export_id = ${idOf(name)}`;
       return row?.snapshot ?? '';
     },
-    async changeModel(name, changes) {
+    /** Changes the models file: for processes that start later. */
+    async changeModel(name: string, changes: Readonly<Record<string, unknown>>) {
       const changed = models.map((one) => (one.name === name ? { ...one, ...changes } : one));
       await writeFile(file, stringify({ models: changed }));
     },
-    async verify(name) {
+    /** What `sluice verify` finds. */
+    async verify(name: string) {
       const choice = { batchExport: idOf(name) };
       const { results } = await verifyInstallation(config, db, side.url, choice);
       const [result] = results;
       if (!result) throw new Error(`${name} was not verified`);
       return result;
     },
-    async untilLookedBack(name, snapshot) {
+    /** Until the interval was looked at again since `snapshot`, and what was to be done is done. */
+    async untilLookedBack(name: string, snapshot: string) {
       await until(
         async () => {
           await hurry(name);
@@ -229,7 +209,8 @@ export async function openDeliveredSide(
         { timeoutMs: 60_000, everyMs: 200, message: `${name} was looked at again` },
       );
     },
-    async untilWaits(name) {
+    /** Until its late rows wait for a person. @returns why */
+    async untilWaits(name: string) {
       return until(
         async () => {
           await hurry(name);
@@ -240,7 +221,8 @@ export async function openDeliveredSide(
         { timeoutMs: 60_000, everyMs: 200, message: `${name} waits for a person` },
       );
     },
-    async ended(name, run) {
+    /** Runs the hour again. @returns how that run ended */
+    async ended(name: string, run: Partial<NewRun>) {
       const [id] = await insertRuns(db, [
         { exportId: idOf(name), teamId: side.teamId, interval: hour, backfillId: null, ...run },
       ]);

@@ -10,7 +10,7 @@ import {
 } from '../../src/service/use-cases/runs/look-back.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import { takeLookBacks } from '../../src/state/store/intervals/look-backs.ts';
-import { openRunSide, type RunRow, type RunSide } from './run-side.ts';
+import { openRunSide, type RunSide } from './run-side.ts';
 import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
 
@@ -18,35 +18,14 @@ import { until } from './until.ts';
 export const nothing = { snapshot: '1:1:@1', digest: null, count: 0 };
 
 /** A run side with the table of events, and a worker that fetches its late rows. */
-export interface LateSide extends RunSide {
-  /** Starts the worker. */
-  start(env: Record<string, string>): Promise<void>;
-  closeWorker(): Promise<void>;
-  sweep(): Promise<unknown>;
-  /** So that a test need not wait for the pauses between two looks. */
-  letTimePass(): Promise<void>;
-  /** Waits until so many runs of the export have completed. */
-  untilRuns(exportId: string, wanted: number): Promise<readonly RunRow[]>;
-  /** What a worker takes that looks back so many hours. */
-  take(
-    lateLookbackHours: number,
-    modelLookbackHours?: Readonly<Record<string, number>>,
-  ): ReturnType<typeof takeLookBacks>;
-  /** A worker looks back, at a source that answers so. */
-  look(
-    context: RunSide['context'],
-    lookAgain: (...asked: Parameters<Source['lookAgain']>) => Promise<unknown>,
-    more?: Partial<LookBackOptions>,
-  ): Promise<unknown>;
-}
-
-export async function openLateSide(): Promise<LateSide> {
+export async function openLateSide() {
   const side = await openRunSide();
   await ensureEventsTable(side.url);
   let foundation: Foundation | null = null;
   let worker: Part | null = null;
   const closeWorker = async () => worker?.close();
   const sweep = async () => foundation && sweepSoon(foundation.producer.queues);
+  /** So that a test need not wait for the pauses between two looks. */
   const letTimePass = async () => {
     await side.sql`update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
               looked_back_at = looked_back_at - interval '3 hours'`;
@@ -54,11 +33,13 @@ export async function openLateSide(): Promise<LateSide> {
   return {
     ...side,
     ...{ closeWorker, sweep, letTimePass },
-    async start(env) {
+    /** Starts the worker. */
+    async start(env: Record<string, string>) {
       foundation = await openFoundation(side.workerConfig(env), 'worker');
       worker = await startWorker(foundation);
     },
-    untilRuns: (exportId, wanted) =>
+    /** Waits until so many runs of the export have completed. */
+    untilRuns: (exportId: string, wanted: number) =>
       until(
         async () => {
           await letTimePass();
@@ -69,13 +50,19 @@ export async function openLateSide(): Promise<LateSide> {
         },
         { timeoutMs: 40_000, everyMs: 200, message: `${wanted} runs have completed` },
       ),
-    take: (lateLookbackHours, modelLookbackHours = {}) =>
+    /** What a worker takes that looks back so many hours. */
+    take: (lateLookbackHours: number, modelLookbackHours: Readonly<Record<string, number>> = {}) =>
       takeLookBacks(
         side.db,
         { lateLookbackHours, modelLookbackHours },
         { limit: 4, without: [], slow: [], isLong: false },
       ),
-    look: (context, lookAgain, more = {}) =>
+    /** A worker looks back, at a source that answers so. */
+    look: (
+      context: RunSide['context'],
+      lookAgain: (...asked: Parameters<Source['lookAgain']>) => Promise<unknown>,
+      more: Partial<LookBackOptions> = {},
+    ) =>
       lookBack(context, {
         sourceOf: () => ({ lookAgain }) as Partial<Source> as Source,
         onError: () => {},

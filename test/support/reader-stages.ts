@@ -116,8 +116,8 @@ const allSteps = ['begin', 'cursor', 'commit', 'interval', 'file', 'row', 'remov
 /** By day snapshots and changes have two of them: how a mode is read decides nothing about the transaction. */
 const stepsOf = (mode: Stages) =>
   isNightly || mode === stages ? allSteps : ['commit', 'committed'];
-/** By day a stage has the steps that were not reached twice before it, and always the commit. */
-const isEnough = (step: string, times = 0) => !isNightly && step !== 'commit' && times > 1;
+/** By day a stage has the steps that were not reached before it, and always the commit. */
+const isEnough = (step: string, times = 0) => !isNightly && step !== 'commit' && times > 0;
 
 export interface Example {
   /** `postgres.mjs` or `duckdb.mjs`. */
@@ -160,9 +160,11 @@ export async function expectEachRowOnce(
   for (const [stage, happen] of Object.entries(own)) {
     happen(history, intervals);
     const before = await rows();
-    // Nothing that has no statement yet is loaded.
-    await run();
-    expect([stage, await rows()]).toEqual([stage, before]);
+    if (isNightly || reached.size === 0) {
+      // Nothing that has no statement yet is loaded.
+      await run();
+      expect([stage, await rows()]).toEqual([stage, before]);
+    }
     history.state();
     let isLoaded = false;
     for (const step of steps) {

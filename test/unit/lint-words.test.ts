@@ -2,24 +2,13 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 
 const script = path.resolve('scripts/lint-words.mjs');
-let folder = '';
-
-function makeFolder(): void {
-  folder = mkdtempSync(path.join(tmpdir(), 'sluice-words-'));
-  execFileSync('git', ['init', '-q', folder]);
-}
-
-function removeFolder(): void {
-  rmSync(folder, { recursive: true, force: true });
-}
-
-beforeEach(makeFolder);
-afterEach(removeFolder);
 
 function lint(files: Readonly<Record<string, string>>, ...options: string[]) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-words-'));
+  execFileSync('git', ['init', '-q', folder]);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(path.join(folder, path.dirname(name)), { recursive: true });
     writeFileSync(path.join(folder, name), text);
@@ -28,6 +17,7 @@ function lint(files: Readonly<Record<string, string>>, ...options: string[]) {
     cwd: folder,
     encoding: 'utf8',
   });
+  rmSync(folder, { recursive: true });
   return { status: ended.status, lines: ended.stdout.trimEnd().split('\n') };
 }
 
@@ -79,11 +69,9 @@ const without = [
 /** What it prints of all cases, each in a folder of its own: one process finds them all. */
 let printed: ReturnType<typeof lint>;
 beforeAll(() => {
-  makeFolder();
   const cases = [...withOffender, ...without];
   const files = cases.map(([, name, text], at) => [`${at}/${name}`, text]);
   printed = lint(Object.fromEntries(files));
-  removeFolder();
 });
 const linesOf = (at: number) => printed.lines.filter((line) => line.startsWith(`${at}/`));
 

@@ -110,31 +110,35 @@ atNight(
   60_000,
 );
 
-test('it names the places, and the exports of a place, whose credentials were not tried', async () => {
-  const own = await inTest(startApiUnderTest());
-  const buckets = ['shared', 'shared', ...Array.from({ length: 11 }, (_, n) => `bucket-${n}`)];
-  for (const bucket_name of buckets) {
-    const destination = s3({ bucket_name, endpoint_url: 'http://127.0.0.1:1' });
-    await own.create({ name: `to ${bucket_name}`, destination });
-  }
-  // The command has no key of this API.
-  await own.sql`update batch_exports set destination_secrets = null,
+atNight(
+  'it names the places, and the exports of a place, whose credentials were not tried',
+  async () => {
+    const own = await inTest(startApiUnderTest());
+    const buckets = ['shared', 'shared', ...Array.from({ length: 11 }, (_, n) => `bucket-${n}`)];
+    for (const bucket_name of buckets) {
+      const destination = s3({ bucket_name, endpoint_url: 'http://127.0.0.1:1' });
+      await own.create({ name: `to ${bucket_name}`, destination });
+    }
+    // The command has no key of this API.
+    await own.sql`update batch_exports set destination_secrets = null,
             destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`;
-  const { checks } = await doctor({
-    DATABASE_URL: own.databaseUrl,
-    ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
-  });
-  const stores = checks.filter(({ check }) => check === 'S3');
-  expect(stores).toHaveLength(10);
-  expect(stores[0]?.detail).toMatch(
-    /shared.*[^.]\. Not tried: the credentials of 1 other export there$/,
-  );
-  expect(stores[1]?.detail).not.toContain('Not tried');
-  expect(checks).toContainEqual({
-    ...{ check: 'destinations', result: 'warning' },
-    detail: expect.stringMatching(/^2 more places of destinations were not tried\./),
-  });
-}, 60_000);
+    const { checks } = await doctor({
+      DATABASE_URL: own.databaseUrl,
+      ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+    });
+    const stores = checks.filter(({ check }) => check === 'S3');
+    expect(stores).toHaveLength(10);
+    expect(stores[0]?.detail).toMatch(
+      /shared.*[^.]\. Not tried: the credentials of 1 other export there$/,
+    );
+    expect(stores[1]?.detail).not.toContain('Not tried');
+    expect(checks).toContainEqual({
+      ...{ check: 'destinations', result: 'warning' },
+      detail: expect.stringMatching(/^2 more places of destinations were not tried\./),
+    });
+  },
+  60_000,
+);
 
 test('an installation that is well', async () => {
   const { code, checks } = await doctor({ DATABASE_URL: api.databaseUrl });
@@ -231,7 +235,7 @@ test('the API at SLUICE_URL, from a machine without a database', async () => {
   expect(none.said('database')).toMatch(/^failed: No database: set DATABASE_URL/);
 });
 
-test('without a worker the doctor fails, because exports wait', async () => {
+test('without a worker the doctor fails, because exports wait; a database from a dump is held', async () => {
   const own = await inTest(startApiUnderTest());
   const workers = async () => (await doctor({ DATABASE_URL: own.databaseUrl })).said('workers');
   expect(await workers()).toBe('warning: No worker has reported in the last minute. Start two.');
@@ -244,43 +248,44 @@ test('without a worker the doctor fails, because exports wait', async () => {
   expect(await workers()).toBe('ok: 1 reported in the last minute');
   await own.sql`update workers set heartbeat_at = now() - interval '2 minutes'`;
   expect(await workers()).toMatch(/^failed: /);
-});
-
-test('a database that was restored from a dump is held', async () => {
-  const own = await inTest(startApiUnderTest());
   const era = async () => (await doctor({ DATABASE_URL: own.databaseUrl })).said('era');
   expect(await era()).toBe('ok: accepted');
   await own.sql`update eras set system_identifier = '1'`;
   expect(await era()).toMatch(/^failed: .*restored from a dump, or copied.*`sluice eras accept`/);
 });
 
-test('the default settings fit a server with its defaults, and a lower limit is a warning', async () => {
-  const own = await startApiUnderTest();
-  const url = new URL(own.databaseUrl);
-  const { admin } = await createEmptyDatabase();
-  const role = `few_${randomBytes(6).toString('hex')}`;
-  await admin.query(`create role ${role} login password 'x' in role "${url.username}"`);
-  onTestFinished(async () => {
-    await admin.query(`drop role ${role}`);
-    await own.stop();
-  });
-  [url.username, url.password] = [role, 'x'];
-  for (const id of ['one', 'two']) {
-    await own.db.query(`insert into workers (id, capacity, small_capacity) values ('${id}', 4, 4)`);
-  }
-  const limitTo = (most: number) => admin.query(`alter role ${role} connection limit ${most}`);
-  const connections = async (env: Record<string, string>) =>
-    (await doctor(env)).said('connections');
-  await limitTo(97);
-  expect(await connections({ DATABASE_URL: url.href })).toBe('ok: the servers have room for all');
-  await limitTo(92);
-  expect(await connections({ DATABASE_URL: url.href })).toBe(
-    'warning: An API and 2 workers open up to 93 connections (36 to DATABASE_URL, 57 to SOURCE_DATABASE_URL), ' +
-      `and the role "${role}" (CONNECTION LIMIT 92) has room for 92. With fewer everything becomes slow: ` +
-      `raise it (ALTER ROLE "${role}" CONNECTION LIMIT), or lower DATABASE_POOL_SIZE, WORKER_CONCURRENCY or WORKER_SMALL_RUNS.`,
-  );
-  const away = { SOURCE_DATABASE_URL: 'postgres://x@127.0.0.1:1/none' };
-  expect(await connections({ DATABASE_URL: own.databaseUrl, ...away })).toBe(
-    'warning: SOURCE_DATABASE_URL: its limits could not be read, so nothing was compared with them.',
-  );
-});
+atNight(
+  'the default settings fit a server with its defaults, and a lower limit is a warning',
+  async () => {
+    const own = await startApiUnderTest();
+    const url = new URL(own.databaseUrl);
+    const { admin } = await createEmptyDatabase();
+    const role = `few_${randomBytes(6).toString('hex')}`;
+    await admin.query(`create role ${role} login password 'x' in role "${url.username}"`);
+    onTestFinished(async () => {
+      await admin.query(`drop role ${role}`);
+      await own.stop();
+    });
+    [url.username, url.password] = [role, 'x'];
+    for (const id of ['one', 'two']) {
+      await own.db.query(
+        `insert into workers (id, capacity, small_capacity) values ('${id}', 4, 4)`,
+      );
+    }
+    const limitTo = (most: number) => admin.query(`alter role ${role} connection limit ${most}`);
+    const connections = async (env: Record<string, string>) =>
+      (await doctor(env)).said('connections');
+    await limitTo(97);
+    expect(await connections({ DATABASE_URL: url.href })).toBe('ok: the servers have room for all');
+    await limitTo(92);
+    expect(await connections({ DATABASE_URL: url.href })).toBe(
+      'warning: An API and 2 workers open up to 93 connections (36 to DATABASE_URL, 57 to SOURCE_DATABASE_URL), ' +
+        `and the role "${role}" (CONNECTION LIMIT 92) has room for 92. With fewer everything becomes slow: ` +
+        `raise it (ALTER ROLE "${role}" CONNECTION LIMIT), or lower DATABASE_POOL_SIZE, WORKER_CONCURRENCY or WORKER_SMALL_RUNS.`,
+    );
+    const away = { SOURCE_DATABASE_URL: 'postgres://x@127.0.0.1:1/none' };
+    expect(await connections({ DATABASE_URL: own.databaseUrl, ...away })).toBe(
+      'warning: SOURCE_DATABASE_URL: its limits could not be read, so nothing was compared with them.',
+    );
+  },
+);

@@ -11,6 +11,7 @@ import type { CliDeps } from '../../../src/clients/cli/deps.ts';
 import { createProgram } from '../../../src/clients/cli/program.ts';
 import { type CliResult, runCli } from '../../support/cli.ts';
 import { bucket, region, startInstallation } from '../../support/installation.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
@@ -255,7 +256,7 @@ describe.each(Object.entries(rows))('%s', (verb, row) => {
     for (const option of verbs.get(verb)?.options.filter(takesValue) ?? []) {
       const { long } = option;
       if (!long) throw new Error(`${option.flags} has no long form`);
-      for (const value of long === '--description' ? [] : ['', ' ']) {
+      for (const value of long === '--description' ? [] : firstByDay(1, [' ', ''])) {
         const wrong = [...args, long, value];
         expectMisused(await sluice(row.who, wrong), wrong, long);
       }

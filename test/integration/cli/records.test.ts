@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { cliEnv, type CliOptions, runCli } from '../../support/cli.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 import { execFile, spawnSync } from 'node:child_process';
@@ -231,13 +232,15 @@ const printModules = `import { register } from 'node:module';
       return next(url, context);
     }\`));`;
 
-test.each([
-  [['--help'], 'Over the API'],
-  [['exports', '--help'], 'create an export'],
-  [['backfill', '--help'], '--dry-run'],
-  [['help', 'verify'], '--export'],
-  [['--version'], '.'],
-])('%j loads no module that a command needs', async (args, text) => {
+test.each(
+  firstByDay<readonly [readonly string[], string]>(1, [
+    [['exports', '--help'], 'create an export'],
+    [['--help'], 'Over the API'],
+    [['backfill', '--help'], '--dry-run'],
+    [['help', 'verify'], '--export'],
+    [['--version'], '.'],
+  ]),
+)('%j loads no module that a command needs', async (args, text) => {
   // Each of them takes longer to load than everything else together.
   const hook = `data:text/javascript,${encodeURIComponent(printModules)}`;
   const { stdout, stderr } = await run(process.execPath, ['--import', hook, program, ...args]);
@@ -250,7 +253,7 @@ test.each([
   expect(ours.map((url) => path.basename(url))).toEqual(['load-program.js']);
 });
 
-test.skipIf(process.platform !== 'linux').each(['EMFILE', 'ERR_MODULE_NOT_FOUND'])(
+test.skipIf(process.platform !== 'linux').each(firstByDay(1, ['EMFILE', 'ERR_MODULE_NOT_FOUND']))(
   'a start with too few files ends with one line, also if Node says %s',
   (code) => {
     const load = pathToFileURL(path.join(path.dirname(program), '../../main/load-program.js'));

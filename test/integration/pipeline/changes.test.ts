@@ -1,6 +1,5 @@
-import { useStage } from '../../support/use-stage.ts';
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import {
   changingModel,
@@ -12,17 +11,16 @@ import {
   writerSteps,
   runSql,
 } from '../../support/changing-table.ts';
-import { withClient } from '../../support/drop-database.ts';
 import { encodingOf, openedBy, type OpenedDestination } from '../../support/interval-bench.ts';
-import { casesOf, isNightly } from '../../support/nightly.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { atNight, firstByDay, isNightly } from '../../support/nightly.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   type AttemptFate,
   readManifests,
   SequenceReader,
   SequenceSide,
 } from '../../support/sequence-side.ts';
-import { choosePrograms } from '../../support/stock-postgres.ts';
+import { inTest, useStage } from '../../support/use-stage.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { KeyReplay } from '../../../src/rows/pipeline/delivered-keys.ts';
 import { plainColumns } from '../../support/plain-model.ts';
@@ -50,54 +48,50 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.constant('read' as const) },
 );
 
-const servers = casesOf<readonly [string, string | null]>(
-  [['the usual server', choosePrograms()]],
-  [['the embedded server', null]],
+const settings = { max_prepared_transactions: '40' };
+const server = useStage(() => startOwnPostgres(settings));
+beforeAll(() => createChangingTable(server.adminUrl));
+
+const replayed =
+  'replayed by number equal the source at each snapshot, whatever is written and whichever worker dies';
+const compared =
+  'whose keys are compared have each row at once, and nothing else after a comparison';
+
+it.each(
+  firstByDay<readonly [string, 'usual' | 'embedded', Model]>(1, [
+    [replayed, 'usual', changingModel],
+    [compared, 'usual', comparedModel(3)],
+    [replayed, 'embedded', changingModel],
+    [compared, 'embedded', comparedModel(3)],
+  ]),
+)(
+  'elements of a changing table %s, on the %s server',
+  async (_, kind, model) => {
+    const embedded = kind === 'embedded' ? await inTest(startOwnPostgres(settings, null)) : null;
+    if (embedded) await createChangingTable(embedded.adminUrl);
+    const { adminUrl } = embedded ?? server;
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyStep, { minLength: 30, maxLength: 120 }), (steps) =>
+        replay(adminUrl, steps, model),
+      ),
+      { numRuns: isNightly ? 8 : 2, endOnFailure: true },
+    );
+  },
+  600_000,
 );
-const numRuns = isNightly ? 8 : 2;
 
-describe.each(servers)('elements of a changing table on %s', (_, bin) => {
-  let server: OwnPostgres;
-
-  beforeAll(async () => {
-    server = await startOwnPostgres({ max_prepared_transactions: '40' }, bin);
-    await createChangingTable(server.adminUrl);
-  }, 120_000);
-  afterAll(() => server?.stop());
-
-  it.each([
-    [
-      'replayed by number equal the source at each snapshot, whatever is written and whichever worker dies',
-      changingModel,
-    ],
-    [
-      'whose keys are compared have each row at once, and nothing else after a comparison',
-      comparedModel(3),
-    ],
-  ])(
-    '%s',
-    async (_, model) => {
-      await fc.assert(
-        fc.asyncProperty(fc.array(anyStep, { minLength: 30, maxLength: 120 }), (steps) =>
-          replay(server.adminUrl, steps, model),
-        ),
-        { numRuns, endOnFailure: true },
-      );
-    },
-    600_000,
-  );
-});
-
-async function replay(url: string, steps: readonly Step[], model: Model): Promise<void> {
-  await withClient(url, (client) => client.query('truncate things, gone'));
-  const opened = await openedBy.File();
-  const writers = await Writers.open(url, 4);
-  const source = createPostgresSource({
-    connectionString: url,
+const sourceAt = (connectionString: string, model: Model) =>
+  createPostgresSource({
+    connectionString,
     plan: planModels([model]),
     keepConnectionMs: 10_000,
   });
-  const side = new SequenceSide(source, opened.destination);
+
+async function replay(url: string, steps: readonly Step[], model: Model): Promise<void> {
+  await runSql(url, 'truncate things, gone');
+  const opened = await openedBy.File();
+  const writers = await Writers.open(url, 4);
+  const side = new SequenceSide(sourceAt(url, model), opened.destination);
   const [early, late] = [new SequenceReader(), new SequenceReader()];
   const check = async (reader: SequenceReader) => {
     await reader.catchUp(opened.destination);
@@ -128,11 +122,9 @@ async function replay(url: string, steps: readonly Step[], model: Model): Promis
 const sorted = (rows: ReadonlyMap<string, string>) => [...rows].toSorted();
 
 describe('keys that are compared', () => {
-  const server = useStage(startOwnPostgres);
   let opened: OpenedDestination;
   let reader: SequenceReader;
 
-  beforeAll(() => createChangingTable(server.adminUrl));
   beforeEach(async () => {
     opened = await openedBy.File();
     reader = new SequenceReader();
@@ -145,11 +137,8 @@ describe('keys that are compared', () => {
   const insert = (id: number, note: string) =>
     `insert into things values (${id}, ${tenant}, ${id % 2}, '${note}', 1.50)`;
 
-  function sideOf(model = comparedModel(1), changes: object = {}) {
-    const { adminUrl: connectionString } = server;
-    const source = createPostgresSource({ connectionString, plan: planModels([model]) });
-    return new SequenceSide(source, opened.destination, changes);
-  }
+  const sideOf = (model = comparedModel(1), changes: object = {}) =>
+    new SequenceSide(sourceAt(server.adminUrl, model), opened.destination, changes);
 
   /** Makes an element. @returns what it is, and the ids that a reader has after it */
   async function next(side: SequenceSide) {
@@ -220,7 +209,19 @@ describe('keys that are compared', () => {
     expect(await next(side)).toEqual({ base: null, deletes: 1, ids: ['3', '4'] });
   });
 
-  it.each(['dies before manifest', 'dies after manifest'] as const)(
+  it('a source that is another database makes a base', async () => {
+    const side = sideOf();
+    await next(side);
+    await sql('create database other');
+    const other = new URL(server.adminUrl);
+    other.pathname = '/other';
+    await createChangingTable(other.href);
+    await runSql(other.href, insert(5, 'five'));
+    side.readFrom(sourceAt(other.href, comparedModel(1)));
+    expect(await next(side)).toEqual({ base: 'server', deletes: 0, ids: ['5'] });
+  });
+
+  atNight.each(['dies before manifest', 'dies after manifest'] as const)(
     'an attempt that %s leaves no row at a reader that is gone',
     async (fate) => {
       const side = sideOf();
@@ -247,20 +248,23 @@ describe('keys that are compared', () => {
     expect(side.last).toMatchObject({ base: null, deletes: 0 });
   });
 
-  it('a row that the format cannot hold is no delete, and is deleted if it was delivered before', async () => {
-    const side = sideOf(comparedModel(1), { encoding: encodingOf({ file_format: 'Parquet' }) });
-    await sql(`update things set price = 'NaN' where id = 3`);
-    await side.attempt('recorded');
-    const deletesAfter = async (...statements: readonly string[]) => {
-      await sql(...statements);
+  atNight(
+    'a row that the format cannot hold is no delete, and is deleted if it was delivered before',
+    async () => {
+      const side = sideOf(comparedModel(1), { encoding: encodingOf({ file_format: 'Parquet' }) });
+      await sql(`update things set price = 'NaN' where id = 3`);
       await side.attempt('recorded');
-      expect(side.last?.base).toBe(null);
-      return side.last?.deletes;
-    };
-    expect(await deletesAfter(`update things set price = 'NaN' where id = 1`)).toBe(0);
-    // Readers never had row 3.
-    expect([await deletesAfter(remove(1), remove(3)), await deletesAfter()]).toEqual([1, 0]);
-  });
+      const deletesAfter = async (...statements: readonly string[]) => {
+        await sql(...statements);
+        await side.attempt('recorded');
+        expect(side.last?.base).toBe(null);
+        return side.last?.deletes;
+      };
+      expect(await deletesAfter(`update things set price = 'NaN' where id = 1`)).toBe(0);
+      // Readers never had row 3.
+      expect([await deletesAfter(remove(1), remove(3)), await deletesAfter()]).toEqual([1, 0]);
+    },
+  );
 
   it('keys of each type are deleted as they were delivered', async () => {
     const types = {
@@ -288,11 +292,11 @@ describe('keys that are compared', () => {
     const odd: Model = {
       ...{ ...comparedModel(1), relation, keyColumns, columns: plainColumns(types) },
     };
-    for (const config of [
+    for (const config of firstByDay<Readonly<Record<string, unknown>>>(1, [
       { file_format: 'JSONLines' },
       { file_format: 'Parquet' },
       { file_format: 'CSV', csv_header: false },
-    ]) {
+    ])) {
       await opened.close();
       opened = await openedBy.File();
       const side = sideOf(odd, { encoding: encodingOf(config) });

@@ -12,6 +12,7 @@ import {
   openIntervalBench,
   readableKeys,
 } from '../../support/interval-bench.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { type OpenedStore, start } from '../../support/s3-destination.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -70,7 +71,12 @@ async function open(changes: Partial<IntervalJob> = {}, source = bench.source) {
   };
 }
 
-it.each([{ file_format: 'JSONLines' }, { file_format: 'CSV', csv_header: false }])(
+it.each(
+  firstByDay<Readonly<Record<string, unknown>>>(1, [
+    { file_format: 'JSONLines' },
+    { file_format: 'CSV', csv_header: false },
+  ]),
+)(
   'supplements, re-runs and erasures follow one another in %j, and each row is in the files once',
   async (config) => {
     await bench.addEvents(rows);
@@ -101,7 +107,7 @@ it.each([{ file_format: 'JSONLines' }, { file_format: 'CSV', csv_header: false }
   },
 );
 
-it.each([true, false])(
+it.each(firstByDay(1, [true, false]))(
   'an interval without rows gets late ones, with manifest: %s',
   async (writesManifest) => {
     const runs = await open({ writesManifest });
@@ -151,7 +157,7 @@ it('rows that share their key with delivered ones wait for a person; late ones t
   await query(`truncate events; alter table events add primary key (uuid)`);
 });
 
-it.each([true, false])(
+it.each(firstByDay(1, [true, false]))(
   'keys of another type wait for a person, with manifest: %s',
   async (writesManifest) => {
     await bench.addEvents(rows);
@@ -172,7 +178,7 @@ it.each([true, false])(
   },
 );
 
-it.each(['a key may not read the files', 'the query leaves out the key'])(
+it.each(firstByDay(1, ['a key may not read the files', 'the query leaves out the key']))(
   'late rows wait for a person if %s, who reads what is known',
   async (why) => {
     await bench.addEvents(rows);

@@ -20,7 +20,7 @@ import {
   readManifest,
   rowsIn,
 } from '../../support/interval-bench.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { useDividedBench } from '../../support/divided-events.ts';
 
 const rows = 200;
@@ -61,7 +61,7 @@ async function readRows(of: IntervalJob, result: ExportedInterval['result']) {
   });
 }
 
-describe.each(casesOf(['Parquet'] as const, ['CSV', 'JSONLines'] as const))(
+describe.each(firstByDay(1, ['Parquet', 'CSV', 'JSONLines'] as const))(
   'partitions of %s',
   (format) => {
     const encoding = encodingOf(settings[format]);

@@ -1,12 +1,10 @@
 import { onTestFinished, test } from 'vitest';
 import { createEmptyDatabase } from '../../support/database.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
 import { expectEachRowOnce, modes } from '../../support/reader-stages.ts';
 
-const cases = Object.entries(modes);
-
-test.each(casesOf(cases.slice(0, 1), cases.slice(1)))(
+test.each(firstByDay(1, Object.entries(modes)))(
   'PostgreSQL holds each row of %s once, wherever the loading process is killed',
   async (_, mode) => {
     const folder = folderOfTest();

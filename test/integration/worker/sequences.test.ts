@@ -5,6 +5,7 @@ import { fileDefinition } from '../../../src/rows/destinations/file/definition.t
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import { joinConnectors } from '../../../src/main/connectors.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
 import { Attempt } from '../../../src/service/worker/attempt.ts';
 import { insertBackfill } from '../../../src/state/store/exports/backfills.ts';
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
@@ -18,7 +19,7 @@ import {
   runSql,
 } from '../../support/changing-table.ts';
 import { hourMs, openRunSide } from '../../support/run-side.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
@@ -28,9 +29,12 @@ const side = useEach(openRunSide);
 let root: string;
 let model: Model;
 let sourceUrl: string;
+/** Keeps its connections from one attempt to the next. */
+let source: Source | null;
 
 beforeEach(async () => {
   model = changingModel;
+  source = null;
   sourceUrl = side.adminUrl;
   root = folderOfTest();
   await createChangingTable(side.adminUrl);
@@ -73,12 +77,15 @@ async function attempt(
     if (name === at) await does();
   });
   await db.query('update outbox set available_at = now(), ready = true where run_id = $1', [runId]);
-  const source = createPostgresSource({ connectionString: sourceUrl, plan: planModels([model]) });
+  source ??= createPostgresSource({
+    ...{ connectionString: sourceUrl, plan: planModels([model]), keepConnectionMs: 5_000 },
+  });
+  const opened = source;
   const destinations = contextWith({ fileDestinationRoot: root });
-  const connectors = joinConnectors(() => source, destinations, context.secrets);
+  const connectors = joinConnectors(() => opened, destinations, context.secrets);
   const statements = new RunStatements(db, context.policy.leaseMs);
-  const options = { context, statements, connectors, memoryBytes: 2 ** 30, onError() {} };
-  const made = new Attempt(options, await side.claim(runId), new AbortController().signal, null);
+  const parts = { context, statements, connectors, memoryBytes: 2 ** 30, onError() {} };
+  const made = new Attempt(parts, await side.claim(runId), new AbortController().signal, null);
   return (await made.execute()).end;
 }
 
@@ -94,7 +101,7 @@ const deaths = [
   ['before_manifest', [0, 2, 3], comparedModel(1)],
 ] as const;
 
-it.each(casesOf<(typeof deaths)[number]>(deaths.slice(0, 2), deaths.slice(2)))(
+it.each(firstByDay(2, deaths))(
   'after a death at %s each reader has the rows of the source',
   async (at, numbers, used) => {
     model = used;
@@ -132,11 +139,15 @@ const notesOf = (reader: SequenceReader) =>
   [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
 
 it.each(
-  casesOf<FailpointName>(
-    ['before_complete', 'before_manifest'],
-    ['before_open', 'after_complete', 'after_manifest', 'before_record'],
-  ).flatMap((at) =>
-    [changingModel, ...casesOf([], [comparedModel(1)])].map((used) => [at, used] as const),
+  firstByDay<FailpointName>(1, [
+    'before_manifest',
+    'before_open',
+    'before_complete',
+    'after_complete',
+    'after_manifest',
+    'before_record',
+  ]).flatMap((at) =>
+    firstByDay(1, [changingModel, comparedModel(1)]).map((used) => [at, used] as const),
   ),
 )(
   'a worker that freezes at %s and goes on after the next element changes nothing',
@@ -190,11 +201,14 @@ it('a source that ends in the middle delivers nothing, and one that is slow all'
   expect((await lateReader()).rows.size).toBe(2_999);
 });
 
-it('new_base that is raised while an element runs, and again and again, makes a base each time', async () => {
+it('no element is made again, and new_base that is raised while one runs, and again, makes a base each time', async () => {
   const { id } = await createSequence();
   const raise = () => side.sql`update batch_exports set new_base = new_base + 1 where id = ${id}`;
   await write(put(1, 'one'));
-  await attempt(await ask(id, 0));
+  const runId = await ask(id, 0);
+  await attempt(runId);
+  expect(await side.firstRun(id)).toMatchObject({ status: 'Completed' });
+  await expect(side.retry({ exportId: id, runId })).rejects.toThrow(/new_base/);
   await write(put(2, 'two'));
   await attempt(await ask(id, 1), 'before_manifest', raise);
   await write(put(3, 'three'));
@@ -205,6 +219,7 @@ it('new_base that is raised while an element runs, and again and again, makes a 
   const all = await readManifests(open());
   const follows = all.toSorted((a, b) => Number(a.element?.number) - Number(b.element?.number));
   expect(follows.map(({ element }) => element?.follows)).toEqual([null, 0, null, null, 3]);
+  expect(follows[2]?.element?.base).toBe('new_base of the export was raised');
   expect(notesOf(await lateReader())).toEqual(['one', 'three', 'two']);
 });
 
@@ -251,17 +266,4 @@ it('elements are made in the order of their intervals, also if Run now meets the
     expect(await insertRuns(tx, [{ ...ofExport, interval, backfillId: null }])).toHaveLength(1);
   });
   expect(await planned).toBe(0);
-});
-
-it('an element is not made again, and a higher new_base makes a base', async () => {
-  const { id } = await createSequence();
-  await write(put(1, 'one'));
-  const runId = await ask(id, 0);
-  await attempt(runId);
-  expect(await side.firstRun(id)).toMatchObject({ status: 'Completed' });
-  await expect(side.retry({ exportId: id, runId })).rejects.toThrow(/new_base/);
-  await side.sql`update batch_exports set new_base = 4 where id = ${id}`;
-  await attempt(await ask(id, 1));
-  const last = (await readManifests(open())).find(({ element }) => element?.number === 1);
-  expect(last?.element).toMatchObject({ follows: null, base: 'new_base of the export was raised' });
 });

@@ -5,8 +5,9 @@ import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
-import { isNightly } from '../../support/nightly.ts';
+import { atNight, isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
+import { ownRedisAvailable } from '../../support/redis.ts';
 import { openRunSide, type RunRow } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { folderOfTest } from '../../support/own-folder.ts';
@@ -14,8 +15,9 @@ import { useEach } from '../../support/use-stage.ts';
 
 for (const lane of queueBackends) {
   describe.skipIf(!lane.available())(`a worker with the queue in ${lane.name}`, () => {
-    /** What does not depend on the queue: with one by day. */
+    /** What does not depend on the queue. By day it is with one, and what needs the queue with the other. */
     const itOnce = it.runIf(lane.name === 'Postgres' || isNightly);
+    const itThere = it.runIf(lane.name === 'Redis' || !ownRedisAvailable() || isNightly);
     const side = useEach(openRunSide);
     let backend: TestQueueBackend;
     let foundations: Foundation[];
@@ -79,34 +81,31 @@ for (const lane of queueBackends) {
         { timeoutMs: 60_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
 
-    it('restores its recurring jobs although the queue does not say in time whether it is paused', async () => {
-      const listPaused = () => Promise.reject(new Error('the queue did not answer within 1000 ms'));
-      await openWorker({}, { listPaused });
-      const { id } = await side.createExport();
-      await untilRun(id, { status: 'Completed' });
-    });
+    itOnce(
+      'restores its recurring jobs although the queue does not say in time whether it is paused',
+      async () => {
+        const listPaused = () =>
+          Promise.reject(new Error('the queue did not answer within 1000 ms'));
+        await openWorker({}, { listPaused });
+        const { id } = await side.createExport();
+        await untilRun(id, { status: 'Completed' });
+      },
+    );
 
-    itOnce('reports for how long no tick has come', async () => {
+    atNight('reports for how long no tick has come', async () => {
       await openWorker({}, { ensureRecurring: async () => {} });
       await until(async () => ((await findSilence(side.db)) ?? 0) >= 3);
       await openWorker();
       await until(async () => ((await findSilence(side.db)) ?? 9) < 3);
     });
 
-    itOnce('decides ticks, exports their rows and records the results', async () => {
-      await openWorker();
-      const { id, schedule } = await side.createExport();
-      await side.sql`insert into events (uuid, team_id, event, inserted_at)
-         select gen_random_uuid(), ${side.teamId}, 'event',
-           to_timestamp(${schedule.openIntervalStart} / 1000.0) + n * interval '1 s' from generate_series(0, 49) n`;
-      const { id: runId } = await untilRun(id, { status: 'Completed', attempt: 1 });
-      const run = await side.findRun({ exportId: id, runId });
-      expect(run).toMatchObject({ recordsCompleted: 50, recordsTotalCount: 50 });
-    });
-
-    it('has one effect of a run that is delivered a hundred times', async () => {
+    itThere('has one effect of a run that is delivered a hundred times', async () => {
       const { id } = await side.exportWithRuns(1);
-      const { id: runId } = await side.firstRun(id);
+      const { id: runId, start } = await side.firstRun(id);
+      await ensureEventsTable(side.url);
+      await side.sql`insert into events (uuid, team_id, event, inserted_at)
+         select gen_random_uuid(), ${side.teamId}, 'event', ${start}::timestamptz + n * interval '1 s'
+           from generate_series(0, 49) n`;
       const [foundation] = [await openWorker(), await openWorker()];
       const entries = Array.from({ length: 100 }, (_, n) => ({ runId, deduplicationId: `${n}` }));
       await until(() => foundation.producer.addRuns(entries).then(() => true));
@@ -117,6 +116,8 @@ for (const lane of queueBackends) {
         return counts && Object.values(counts).every((count) => count === 0);
       });
       expect(await side.firstRun(id)).toMatchObject({ attempt: 1, fence: 1, crashes: 0 });
+      const run = await side.findRun({ exportId: id, runId });
+      expect(run).toMatchObject({ recordsCompleted: 50, recordsTotalCount: 50 });
       const logs = await side.sql`
         select 1 from log_entries where run_id = ${runId} and message like 'Attempt %'`;
       expect(logs).toHaveLength(1);
@@ -157,21 +158,24 @@ for (const lane of queueBackends) {
       },
     );
 
-    it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
-      const unlock = await lockSource();
-      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
-      const { id } = await side.createExport({ createdMsAgo: 6 * 3_600_000 });
-      await untilRun(id, { status: 'Running' });
-      await backend.loseEverything();
-      await unlock();
-      await until(
-        async () => {
-          const runs = await side.listRuns(id);
-          return runs.length === 6 && runs.every((run) => run.status === 'Completed');
-        },
-        { message: 'all runs are completed' },
-      );
-      for (const run of await side.listRuns(id)) expect(run.attempt).toBe(1);
-    });
+    itThere(
+      'schedules its recurring jobs again within seconds after the queue lost everything',
+      async () => {
+        const unlock = await lockSource();
+        await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
+        const { id } = await side.createExport({ createdMsAgo: 6 * 3_600_000 });
+        await untilRun(id, { status: 'Running' });
+        await backend.loseEverything();
+        await unlock();
+        await until(
+          async () => {
+            const runs = await side.listRuns(id);
+            return runs.length === 6 && runs.every((run) => run.status === 'Completed');
+          },
+          { message: 'all runs are completed' },
+        );
+        for (const run of await side.listRuns(id)) expect(run.attempt).toBe(1);
+      },
+    );
   });
 }

@@ -29,6 +29,7 @@ import {
   memoryObjects,
   place,
 } from '../../support/memory-table.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { randomOf } from '../../support/random.ts';
 
 /** Names in the metadata folder of a table that no snapshot needs, and that do not wait for their removal. */
@@ -146,7 +147,7 @@ describe('what a worker leaves that dies in a commit', () => {
   });
 
   it('never is what a snapshot needs, in random histories', async () => {
-    for (let seed = 1; seed <= 8; seed += 1) {
+    for (let seed = 1; seed <= (isNightly ? 8 : 3); seed += 1) {
       objects = memoryObjects();
       await runHistory(seed);
     }

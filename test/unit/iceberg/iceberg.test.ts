@@ -148,7 +148,7 @@ describe('the columns of an Iceberg table', () => {
 
 describe('the growth of an Iceberg table', () => {
   it('is held by merged manifests: a commit reads few of them', async () => {
-    const hours = 300;
+    const hours = 150;
     for (let hour = 0; hour < hours; hour += 1) await commitInterval(commit(), filesOf(hour));
     objects.reads.length = 0;
     await commitInterval(commit(), filesOf(hours));

@@ -64,8 +64,8 @@ test('both find each changed byte of each object', async () => {
   for (const [key, bytes] of history.objects) {
     for (const [at, byte] of bytes.entries()) {
       const others = [byte ^ (1 << (at % 8)), otherClass(byte)];
-      // At night each byte is changed in both ways; by day every eighth one, in one of them.
-      const byDay = at % 8 === 0 ? others.slice((at / 8) % 2).slice(0, 1) : [];
+      // At night each byte is changed in both ways; by day every sixteenth one, in one of them.
+      const byDay = at % 16 === 0 ? others.slice((at / 16) % 2).slice(0, 1) : [];
       for (const other of isNightly ? others : byDay) {
         const changed = Buffer.from(bytes);
         changed[at] = other;
