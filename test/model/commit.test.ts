@@ -17,6 +17,10 @@ const quick = (all: Readonly<Record<string, Scenario>>) =>
 
 const slowScenarios: ReadonlySet<string> = new Set<ScenarioName | keyof typeof weaker>([
   'gzip, plain, gzip',
+  'two attempts, then a re-run with other bytes, with failures',
+  'a restored database',
+  'small files, with failures',
+  'small files, with requests that come late, or twice',
   'the sweep beside attempts',
   'another prefix and back',
   'objects of others',

@@ -47,25 +47,7 @@ export async function startSourceServer(
 
 const never = new AbortController().signal;
 
-/** A reader with SELECT only, on a server with the schema `shop`. */
-export interface SourceCase {
-  readonly reader: string;
-  /** Of the reader. */
-  readonly url: string;
-  /** As the superuser. */
-  run(sql: string): Promise<void>;
-  /** Creates what `sql` says in the schema `shop`; the reader may read all of it. */
-  create(sql: string): Promise<void>;
-  /** A source of this model of `shop`, with changes. */
-  source(changes?: Partial<Model>, options?: Partial<PostgresSourceOptions>): Source;
-  /** The rows of the hour as JSON Lines. */
-  read(changes?: Partial<Model>, request?: Partial<SourceRequest>): Promise<readonly unknown[]>;
-  /** What *Preview rows* shows. */
-  preview(changes?: Partial<Model>): Promise<unknown>;
-  /** What `sluice models check` says. */
-  check(changes?: Partial<Model>): Promise<readonly string[]>;
-  close(): Promise<void>;
-}
+export type SourceCase = Awaited<ReturnType<typeof openSourceCase>>;
 
 /** All rows are in the hour from here on, of project 1. */
 export const caseHour = '2024-03-01T00:00:00Z';
@@ -102,12 +84,13 @@ export async function readHour(source: Source, request: SourceRequest) {
   return { snapshot: opened.snapshot, ...keys };
 }
 
-/** Makes the table `shop.base` with 100 rows, and a role that may read it. */
-export async function openSourceCase(server: SourceServer): Promise<SourceCase> {
+/** A reader with SELECT only, on a server with the schema `shop`. Its table `shop.base` has 100 rows. */
+export async function openSourceCase(server: SourceServer) {
   const admin = new Client({ connectionString: server.url });
   admin.on('error', () => {});
   await admin.connect();
   const reader = `reader_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+  /** As the superuser. */
   const run = async (sql: string) => {
     await admin.query(sql);
   };
@@ -121,7 +104,8 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
     grant select on shop.base to ${reader}`);
   const url = asRole(server.url, reader);
   const modelOf = (changes: Partial<Model>): Model => ({ ...caseModel, ...changes });
-  const source: SourceCase['source'] = (changes = {}, options = {}) =>
+  /** A source of this model of `shop`, with changes. */
+  const source = (changes: Partial<Model> = {}, options: Partial<PostgresSourceOptions> = {}) =>
     createPostgresSource({
       connectionString: url,
       settleTimeoutMs: 2_000,
@@ -130,22 +114,28 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
     });
   return {
     reader,
+    /** Of the reader. */
     url,
     run,
-    create: (sql) => run(`${sql}; grant select on all tables in schema shop to ${reader}`),
+    /** Creates what `sql` says in the schema `shop`; the reader may read all of it. */
+    create: (sql: string) => run(`${sql}; grant select on all tables in schema shop to ${reader}`),
     source,
-    async read(changes = {}, request = {}) {
+    /** The rows of the hour as JSON Lines. */
+    async read(changes: Partial<Model> = {}, request: Partial<SourceRequest> = {}) {
       const snapshot = await source(changes).open(caseRequest(request), never);
       try {
         const blocks = await readAll(snapshot, never);
         const encoder = openEncoder(jsonLines, null, snapshot.columns);
         const text = (await encodeAll(encoder, blocks)).toString();
-        return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+        return text
+          .split('\n')
+          .flatMap((line): unknown[] => (line === '' ? [] : [JSON.parse(line)]));
       } finally {
         await snapshot.close();
       }
     },
-    preview: (changes = {}) =>
+    /** What *Preview rows* shows. */
+    preview: (changes: Partial<Model> = {}): Promise<unknown> =>
       previewRows(
         [],
         {
@@ -161,7 +151,8 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
         },
         never,
       ),
-    async check(changes = {}) {
+    /** What `sluice models check` says. */
+    async check(changes: Partial<Model> = {}): Promise<readonly string[]> {
       const { findings } = await checkModel(url, modelOf(changes), ['1']);
       return findings.map(({ severity, detail }) => `${severity}: ${detail}`);
     },

@@ -178,10 +178,10 @@ describe('rows that come late', () => {
 
   it('are searched while the keys of another organization do not end, also if it has more intervals', async () => {
     const other = (await createTenant(side.db)).projectIds[0];
-    const slow = await side.createExport({ createdMsAgo: 4 * hourMs });
+    const slow = await side.createExport({ createdMsAgo: 2 * hourMs });
     const { id } = await side.createExport({ teamId: other });
     await side.start({ LATE_LOOKBACK_HOURS: '6' });
-    await side.untilRuns(slow.id, 4);
+    await side.untilRuns(slow.id, 2);
     await side.untilRuns(id, 1);
     await side.closeWorker();
     await side.letTimePass();

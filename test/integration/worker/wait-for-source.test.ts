@@ -138,13 +138,7 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   expect((await findRunNeeds(side.db, [runId]))[0]?.wait).toBe(null);
 });
 
-test('a run that may not wait longer begins unsettled', async () => {
-  const runId = await dispatchedRun();
-  const late = open('3/1:7', 0);
-  expect(await openWorker([late]).settle(runId)).toEqual({ settlement: late });
-});
-
-test('a source that fails or does not answer is found out by the attempt; some attempts need none', async () => {
+test('a source that fails or does not answer is found out by the attempt; a worker that stops leaves its runs', async () => {
   const runId = await dispatchedRun();
   const inAttempt = { settlement: null };
   expect(await openWorker([new Error('unreachable')]).settle(runId)).toEqual(inAttempt);
@@ -161,18 +155,16 @@ test('a source that fails or does not answer is found out by the attempt; some a
   expect(back.asked[0]?.pending).toBe(null);
   await side.sql`update outbox set waits_since = waits_since - interval '30 s'`;
   expect(await silent.settle(runId)).toEqual(inAttempt);
-});
 
-test('a worker that stops leaves its runs to others', async () => {
-  const runId = await dispatchedRun();
   const { asked, settle } = openWorker(['never']);
+  await side.sql`update outbox set waits_since = null`;
   const settling = settle(runId);
   await until(() => asked.length === 1, { message: 'it waits' });
   stopping.abort(new Error('the worker stops'));
   expect(await settling).toBe(null);
 });
 
-test('the pauses grow with the wait up to five seconds, and end with the time that is left', async () => {
+test('the pauses grow with the wait up to five seconds, and a run without time left begins unsettled', async () => {
   const runId = await dispatchedRun();
   const worker = openWorker([open('a'), open('a'), open('a'), open('a', 700)]);
   for (const [waitedMs, pauseMs] of [
@@ -189,6 +181,10 @@ test('the pauses grow with the wait up to five seconds, and end with the time th
     expect(at - before).toBeGreaterThanOrEqual(pauseMs);
     expect(at - (await readMs())).toBeLessThan(pauseMs + 500);
   }
+  await letPass();
+  await dispatch();
+  const late = open('3/1:7', 0);
+  expect(await openWorker([late]).settle(runId)).toEqual({ settlement: late });
 });
 
 atNight(

@@ -144,7 +144,7 @@ function faultOf({ objects }: DeliveryHistory, random: Random): Map<string, Buff
 }
 
 test('both agree on random histories, with faults and without', async () => {
-  const jobs = Array.from({ length: isNightly ? 1_200 : 200 }, (_, seed): Job => {
+  const jobs = Array.from({ length: isNightly ? 1_200 : 100 }, (_, seed): Job => {
     const random = numbersOf(seed * 7_919);
     const history = randomHistory(seed);
     return {
