@@ -57,7 +57,7 @@ it.each(Object.keys(formatters))(
   },
 );
 
-const fill = (unit: string) => unit.repeat(Math.ceil((6 * 1024 ** 2) / unit.length));
+const fill = (unit: string) => unit.repeat(Math.ceil((12 * 1024 ** 2) / unit.length));
 
 it.each([
   ['JSONLines', jsonLines, null],
