@@ -6,6 +6,7 @@ import {
   hour,
   insertEvents,
   readRuns,
+  retireExports,
   slowDown,
   untilEnded,
 } from '../support/exported-events.ts';
@@ -207,6 +208,8 @@ test('a manifest that waits to be adopted is waited for', async () => {
 test('one request erases a person from all exports of an organization, and says the result of each', async () => {
   const { pool, tenant } = installation;
   const [team] = tenant.projectIds;
+  // Those of the tests before have other rows.
+  await retireExports(installation);
   await insertEvents(pool, { team, rows: 20 });
   const person = 'in all exports';
   const ofPerson = `uuid in (select uuid from events where team_id = $2 and inserted_at < $3 limit 2)`;
@@ -246,7 +249,7 @@ test('one request erases a person from all exports of an organization, and says 
   expect(rewritten.code, rewritten.output).toBe(1);
   expect(rewritten.output.match(/Proven: of 1 interval, none has the key/g)).toHaveLength(2);
   expect(rewritten.output).toContain('1 of 3 exports failed');
-  const client = installation.client;
+  const { client } = installation;
   await client.delete(`/api/projects/${team}/batch_exports/${third}`);
   // What is done is not done twice.
   const again = await sluice('erase', 'rewrite', ...ofAll);
@@ -259,8 +262,6 @@ test('one request erases a person from all exports of an organization, and says 
   }
   const unknown = await sluice('erase', 'find', '--organization', 'unknown', ...asked);
   expect([unknown.code, unknown.output]).toEqual([1, expect.stringContaining('no organization')]);
-  for (const id of [first, second])
-    await client.delete(`/api/projects/${team}/batch_exports/${id}`);
   await pool.query('delete from events where team_id = $1', [team]);
 });
 

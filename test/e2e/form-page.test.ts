@@ -4,6 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { allowBriefReceipts } from '../support/brief-receipts.ts';
+import { atNight } from '../support/nightly.ts';
 import { expectToBeAccessible } from '../support/page-checks.ts';
 import { hasBrowser, pageBucket, pageCredentials, startPage } from '../support/page-under-test.ts';
 import { projectRoot } from '../support/processes.ts';
@@ -240,32 +241,35 @@ describe.skipIf(!hasBrowser)('the form of an export', () => {
     saved = String(results[0]?.id);
   });
 
-  test('asks for the secrets again to test another place, and resets what no longer applies', async () => {
-    await page.getByRole('link', { name: 'Edit' }).click();
-    await button('Test destination').click();
-    await page.locator('.steps').getByText('Remove the file passed').waitFor();
-    await setting('endpoint_url').fill('https://s3.example.com');
-    await button('Test destination').click();
-    await expect
-      .poll(() => problems().getByRole('listitem').allTextContents())
-      .toEqual(
-        ['AWS access key ID', 'AWS secret access key'].map((label) =>
-          expect.stringContaining(`${label}: Send “${label}” again`),
-        ),
-      );
-    await setting('endpoint_url').fill(site.s3.endpoint);
-    await setting('file_format').selectOption('JSONLines');
-    await setting('aws_access_key_id').fill(pageCredentials.accessKeyId);
-    await setting('aws_secret_access_key').fill('another-secret-of-the-page');
-    await button('Test destination').click();
-    await page.locator('.steps .failed').first().waitFor();
-    await button('Save changes').click();
-    await asks().getByRole('button', { name: 'Save changes anyway' }).click();
-    await page.getByText('Orders to acme is changed.').waitFor();
-    const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
-    expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
-    expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['new'] });
-  });
+  atNight(
+    'asks for the secrets again to test another place, and resets what no longer applies',
+    async () => {
+      await page.getByRole('link', { name: 'Edit' }).click();
+      await button('Test destination').click();
+      await page.locator('.steps').getByText('Remove the file passed').waitFor();
+      await setting('endpoint_url').fill('https://s3.example.com');
+      await button('Test destination').click();
+      await expect
+        .poll(() => problems().getByRole('listitem').allTextContents())
+        .toEqual(
+          ['AWS access key ID', 'AWS secret access key'].map((label) =>
+            expect.stringContaining(`${label}: Send “${label}” again`),
+          ),
+        );
+      await setting('endpoint_url').fill(site.s3.endpoint);
+      await setting('file_format').selectOption('JSONLines');
+      await setting('aws_access_key_id').fill(pageCredentials.accessKeyId);
+      await setting('aws_secret_access_key').fill('another-secret-of-the-page');
+      await button('Test destination').click();
+      await page.locator('.steps .failed').first().waitFor();
+      await button('Save changes').click();
+      await asks().getByRole('button', { name: 'Save changes anyway' }).click();
+      await page.getByText('Orders to acme is changed.').waitFor();
+      const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
+      expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
+      expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['new'] });
+    },
+  );
 
   test('violates no rule of its content policy, and throws nothing', async () => {
     const answer = await fetch(`${site.address}/console/`);

@@ -17,7 +17,7 @@ import {
   testedQueues,
 } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { atNight, casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
@@ -172,7 +172,7 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
         expect(files).toEqual(last);
       });
 
-      test('an interval that has moved runs again at the new place', async () => {
+      atNight('an interval that has moved runs again at the new place', async () => {
         for (const action of ['bucket', 'prefix'] as const) {
           const id = seen.get(action)?.id ?? '';
           const [run] = await readRuns(installation, id);
