@@ -1,4 +1,3 @@
-import { parseRedisAddress } from '../../src/foundation/domain/redis-address.ts';
 import type { QueueName } from '../../src/state/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../src/state/queue/connection.ts';
 import { openQueuePool } from '../../src/state/store/database/database.ts';
@@ -30,7 +29,7 @@ export class BareQueue {
     const connection = connectQueues(
       redisUrl === ''
         ? { kind: 'postgres', pool: openQueuePool({ ...session, connectionString: url }).pool }
-        : { kind: 'redis', address: parseRedisAddress(redisUrl) },
+        : { kind: 'redis', url: redisUrl },
       fail,
     );
     await connection.prepare();

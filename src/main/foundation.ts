@@ -178,7 +178,7 @@ function openQueues(
 ): { readonly queues: QueueConnection; closePool(): Promise<void> } {
   const { onError } = pool;
   if (redis !== null) {
-    const queues = connectQueues({ kind: 'redis', address: redis }, onError);
+    const queues = connectQueues({ kind: 'redis', url: redis }, onError);
     return { queues, closePool: async () => {} };
   }
   const own = openQueuePool(pool);

@@ -1,6 +1,5 @@
 import { Redis } from 'ioredis';
 import { Pool } from 'pg';
-import { parseRedisAddress } from '../../src/foundation/domain/redis-address.ts';
 import { connectQueues, type QueueConnection } from '../../src/state/queue/connection.ts';
 import { openQueuePool } from '../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from './database.ts';
@@ -86,10 +85,7 @@ async function openRedisBackend(): Promise<TestQueueBackend> {
   return {
     env: { REDIS_URL: redis.limitedUrl },
     async connect() {
-      const connection = connectQueues(
-        { kind: 'redis', address: parseRedisAddress(redis.limitedUrl) },
-        () => {},
-      );
+      const connection = connectQueues({ kind: 'redis', url: redis.limitedUrl }, () => {});
       connections.push(connection);
       return connection;
     },

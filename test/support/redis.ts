@@ -17,7 +17,6 @@ export interface RedisServer {
 /** A Redis that a test may kill. What was not persisted is lost with the process. */
 export interface OwnRedisServer extends RedisServer {
   readonly port: number;
-  pid(): number;
   /** Ends it at once, as a power cut does. */
   kill(): Promise<void>;
   /** Starts it again on the same port, over the same folder. */
@@ -97,7 +96,6 @@ export async function startOwnRedis(options: readonly string[] = []): Promise<Ow
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
-    pid: () => child.pid,
     kill: () => end('SIGKILL'),
     restart: async () => {
       if (!child.hasExited()) await end('SIGTERM');

@@ -104,7 +104,7 @@ test.each([
     drip();
   });
   const url = `redis://127.0.0.1:${port}`;
-  const opened = openRedis({ kind: 'server', url }, 'worker', limitMs) as Redis;
+  const opened = openRedis(url, 'worker', limitMs);
   const redis = of(opened);
   if (redis !== opened) opened.disconnect();
   for (const each of [opened, redis]) each.on('error', () => {});

@@ -153,9 +153,9 @@ async function examineQueue(config: Config, url: string): Promise<Examined> {
     });
   let connectionFault: unknown = null;
   const queues = connectQueues(
-    'pool' in carrier
-      ? { kind: 'postgres', pool: carrier.pool }
-      : { kind: 'redis', address: carrier },
+    typeof carrier === 'string'
+      ? { kind: 'redis', url: carrier }
+      : { kind: 'postgres', pool: carrier.pool },
     (error) => {
       connectionFault = error;
     },
@@ -174,7 +174,7 @@ async function examineQueue(config: Config, url: string): Promise<Examined> {
     );
   } finally {
     await queues.close();
-    if ('pool' in carrier) await carrier.close();
+    if (typeof carrier !== 'string') await carrier.close();
   }
 }
 

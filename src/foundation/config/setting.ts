@@ -1,10 +1,5 @@
 import { type NoProxyEntry, noProxyForms, parseNoProxy } from '../domain/no-proxy.ts';
 import {
-  parseRedisAddress,
-  type RedisAddress,
-  redisAddressForms,
-} from '../domain/redis-address.ts';
-import {
   findAddressFault,
   findOwnFault,
   inClientWords,
@@ -150,7 +145,26 @@ export function postgresUrl(
   });
 }
 
-export function redisUrl(about: string): Setting<RedisAddress | null> {
-  const facts = { about, defaultText: '', secret: true, accepts: redisAddressForms };
-  return setting<RedisAddress | null>(facts, null, parseRedisAddress);
+const redisForm =
+  /^rediss?(?<group>\+cluster|\+sentinel)?:\/\/(?:[^/?#]*@)?(?<hosts>[^/?#]*)(?:\/(?<path>[^?#]*))?(?:\?(?<query>[^#]*))?$/;
+
+export function redisUrl(about: string): Setting<string | null> {
+  const accepts = 'redis:// or rediss:// with one host';
+  const facts = { about, defaultText: '', secret: true, accepts };
+  // No message has a part of the login.
+  return setting<string | null>(facts, null, (value) => {
+    const parts = redisForm.exec(value)?.groups;
+    if (!parts) throw new Error(`must be ${accepts}`);
+    const { group, hosts = '', path = '', query = '' } = parts;
+    if (group !== undefined || hosts.includes(',')) {
+      throw new Error(
+        'must name one server or a proxy to it: Sluice no longer uses a cluster or sentinels. Without REDIS_URL the queues are in PostgreSQL',
+      );
+    }
+    // The client ignores what it does not know, and then another database has the queue.
+    if (!/^\d{0,4}$/.test(path)) throw new Error('must have only the number of a database after /');
+    if (!/^(family=[46])?$/.test(query))
+      throw new Error('must have no parameter but family=4 or 6');
+    return value;
+  });
 }

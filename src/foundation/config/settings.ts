@@ -46,7 +46,7 @@ export const settings = {
     'Path of models.yaml. This file defines which tables and views can be exported. The table events needs no entry; see docs/models.md.',
   ),
   REDIS_URL: redisUrl(
-    'Redis for the queues: one server, a cluster, or sentinels; see docs/operate.md. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',
+    'Redis for the queues: one server, or a proxy to it. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',
   ),
   SLUICE_DATA_DIR: text('Folder of the embedded database and of generated keys.', './.sluice'),
   ENCRYPTION_KEYS: list(

@@ -195,7 +195,7 @@ const codes = new Set([
 ]);
 /** Errors of pg and ioredis without a code. A right that Redis does not give breaks all that needs it. */
 const messages =
-  /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available|NOPERM|.*user executing the script can't)/;
+  /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|Reached the max retries per request|Command timed out|NOPERM|.*user executing the script can't)/;
 
 /** Errors of our catalogue say more: they are of a place, except the one of our own database. */
 export function isBrokenConnection(error: unknown): boolean {

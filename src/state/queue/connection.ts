@@ -1,19 +1,12 @@
 import { type Job, Queue, type QueueBaseOptions, Worker, type WorkerOptions } from 'bullmq';
+import type { Redis } from 'ioredis';
 import type { Pool } from 'pg';
-import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
 import type { QueueName } from './catalogue.ts';
 import { createBackendFactory, preparePostgres, SharedListener } from './postgres-backend.ts';
-import {
-  findRefusal,
-  inspectRedis,
-  openRedis,
-  prefixOf,
-  type RedisUse,
-  RestingWorker,
-} from './redis.ts';
+import { findRefusal, inspectRedis, openRedis, type RedisUse, RestingWorker } from './redis.ts';
 
 export type QueueBackend =
-  | { readonly kind: 'redis'; readonly address: RedisAddress }
+  | { readonly kind: 'redis'; readonly url: string }
   | { readonly kind: 'postgres'; readonly pool: Pool };
 
 type Processor = (job: Job) => Promise<void>;
@@ -25,7 +18,7 @@ export interface QueueConnection {
   prepare(): Promise<void>;
   openQueue(name: QueueName): Queue;
   openWorker(name: QueueName, processor: Processor, options: Partial<WorkerOptions>): Worker;
-  /** Problems for the operator to fix: a Redis that may evict jobs, or is of another kind. @throws if it is unreachable */
+  /** Problems for the operator to fix: a Redis that may evict jobs, or no single server. @throws if it is unreachable */
   inspect(): Promise<readonly string[]>;
   /** Why no job can ever pass through the backend, for the operator; null if jobs can. @throws if it is unreachable */
   findRefusal(): Promise<string | null>;
@@ -37,7 +30,7 @@ export function connectQueues(
   onError: (error: Error) => void,
 ): QueueConnection {
   return backend.kind === 'redis'
-    ? connectRedis(backend.address, onError)
+    ? connectRedis(backend.url, onError)
     : connectPostgres(backend.pool, onError);
 }
 
@@ -74,20 +67,16 @@ function connectPostgres(pool: Pool, onError: (error: Error) => void): QueueConn
   };
 }
 
-function connectRedis(address: RedisAddress, onError: (error: Error) => void): QueueConnection {
-  const opened: ReturnType<typeof openRedis>[] = [];
-  let lastError: Error | null = null;
+function connectRedis(url: string, onError: (error: Error) => void): QueueConnection {
+  const opened: Redis[] = [];
   const open = (use: RedisUse) => {
-    const redis = openRedis(address, use);
-    redis.on('error', (error: Error) => {
-      lastError = error;
-      onError(error);
-    });
+    const redis = openRedis(url, use);
+    redis.on('error', onError);
     opened.push(redis);
     return redis;
   };
   // If Redis is unreachable, a producer must fail at once: its runs are safe in Postgres.
-  let producing: ReturnType<typeof openRedis> | undefined;
+  let producing: Redis | undefined;
   const producer = () => {
     producing ??= open('producer');
     return producing;
@@ -96,16 +85,11 @@ function connectRedis(address: RedisAddress, onError: (error: Error) => void): Q
     kind: 'redis',
     prepare: async () => {},
     // BullMQ waits until Redis is reachable, so callers set a time limit with `within`.
-    openQueue: (name) =>
-      new Queue(name, { connection: producer(), prefix: prefixOf(address, name) }),
+    openQueue: (name) => new Queue(name, { connection: producer() }),
     openWorker: (name, processor, options) =>
-      new RestingWorker(name, processor, {
-        ...options,
-        connection: open('worker'),
-        prefix: prefixOf(address, name),
-      }),
-    inspect: () => inspectRedis(producer(), address, lastError),
-    findRefusal: () => findRefusal(producer(), address),
+      new RestingWorker(name, processor, { ...options, connection: open('worker') }),
+    inspect: () => inspectRedis(producer()),
+    findRefusal: () => findRefusal(producer()),
     async close() {
       for (const redis of opened) redis.disconnect();
     },

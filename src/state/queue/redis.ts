@@ -1,17 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Job, Worker } from 'bullmq';
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 import { oneLine } from '../../foundation/domain/one-line.ts';
-import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
-import { type QueueName, queueNames } from './catalogue.ts';
+import { queueNames } from './catalogue.ts';
 
 /** Requests of a producer fail at once if Redis is unreachable; those of a worker wait. */
 export type RedisUse = 'producer' | 'worker';
 
 const connectTimeout = 5_000;
-const pauseMs = (times: number): number => Math.min(times * 100, 1_000);
-/** A node that freezes closes no connection. So the cluster's nodes are asked this often which of them serve. */
-const slotsRefreshInterval = 5_000;
 
 /** Until a server is ready, in all. One that still loads its data is asked again after this time. */
 const usualHandshakeMs = 30_000;
@@ -32,80 +28,53 @@ function limitHandshake(redis: Redis, handshakeMs: number): Redis {
   });
 }
 
-/** Opens a connection that reconnects by itself, also after a failover. @param handshakeMs until a server is ready */
-export function openRedis(
-  address: RedisAddress,
-  use: RedisUse,
-  handshakeMs = usualHandshakeMs,
-): Redis | Cluster {
-  const enableOfflineQueue = use === 'worker';
-  const common = { connectTimeout, maxRetriesPerRequest: use === 'worker' ? null : 1 } as const;
-  if (address.kind === 'cluster') {
-    const { login, tls } = address;
-    return new Cluster([...address.hosts], {
-      enableOfflineQueue,
-      clusterRetryStrategy: pauseMs,
-      slotsRefreshInterval,
-      redisOptions: { ...common, ...login, ...(tls ? { tls: {} } : {}) },
-      // Certificates are for names.
-      ...(tls ? { dnsLookup: (name, callback) => callback(null, name) } : {}),
-    });
-  }
+/** Opens a connection that reconnects by itself. @param handshakeMs until the server is ready */
+export function openRedis(url: string, use: RedisUse, handshakeMs = usualHandshakeMs): Redis {
+  const isWorker = use === 'worker';
   const options = {
-    ...common,
-    enableOfflineQueue,
-    retryStrategy: pauseMs,
+    connectTimeout,
+    maxRetriesPerRequest: isWorker ? null : 1,
+    enableOfflineQueue: isWorker,
+    retryStrategy: (times: number) => Math.min(times * 100, 1_000),
     // A master that has become a replica.
-    reconnectOnError: (error: Error) => (error.message.startsWith('READONLY') ? 2 : false),
+    reconnectOnError: (error: Error): 2 | false =>
+      error.message.startsWith('READONLY') ? 2 : false,
   };
-  if (address.kind === 'server')
-    return limitHandshake(new Redis(address.url, options), handshakeMs);
-  const { login, sentinelLogin } = address;
-  const bySentinels = new Redis({
-    ...options,
-    ...login,
-    sentinels: [...address.hosts],
-    name: address.master,
-    db: address.database,
-    ...(sentinelLogin.username ? { sentinelUsername: sentinelLogin.username } : {}),
-    ...(sentinelLogin.password ? { sentinelPassword: sentinelLogin.password } : {}),
-    sentinelRetryStrategy: pauseMs,
-    sentinelCommandTimeout: connectTimeout,
-    // A master that freezes closes no connection.
-    failoverDetector: true,
-    ...(address.tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
-  });
-  return limitHandshake(bySentinels, handshakeMs);
+  return limitHandshake(new Redis(url, options), handshakeMs);
 }
 
-/** The prefix of a queue's keys. In a cluster the braces keep them on one node. */
-export function prefixOf(address: RedisAddress, queue: QueueName): string {
-  return address.kind === 'cluster' ? `{${queue}}` : 'bull';
-}
-
-/** Problems for the operator: a Redis that may evict jobs, or another kind than the address says. @throws if unreachable */
-export async function inspectRedis(
-  redis: Redis | Cluster,
-  address: RedisAddress,
-  lastError: Error | null,
-): Promise<readonly string[]> {
-  const masters = 'nodes' in redis ? redis.nodes('master') : [redis];
-  const wrong = findWrongKind(address, lastError);
-  if (masters.length === 0) {
-    if (wrong !== null) return [wrong];
-    throw new Error('no node of the cluster is reachable');
-  }
+/** Problems for the operator: a Redis that may evict jobs, or no single server. @throws if unreachable */
+export async function inspectRedis(redis: Redis): Promise<readonly string[]> {
   try {
-    const servers = await Promise.all(masters.map((master) => inspectServer(master, address)));
-    const refusal = await findRefusal(redis, address);
-    return [...new Set([...(refusal === null ? [] : [refusal]), ...servers.flat()])];
+    const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
+    const mode = fieldOf(server, 'redis_mode');
+    if (mode === 'sentinel' || mode === 'cluster') {
+      const what = mode === 'cluster' ? 'a node of a cluster' : 'a sentinel';
+      return [`REDIS_URL leads to ${what}: ${oneServer}`];
+    }
+    const refusal = await findRefusal(redis);
+    const policy = fieldOf(memory, 'maxmemory_policy');
+    return [
+      ...(refusal === null ? [] : [refusal]),
+      ...(policy === null || policy === 'noeviction'
+        ? []
+        : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${policy})`]),
+    ];
   } catch (error) {
-    const refusal = isDenied(error) ? await findRefusal(redis, address) : null;
-    if (refusal !== null) return [refusal];
-    if (wrong !== null) return [wrong];
-    throw error;
+    const refusal = isDenied(error) ? await findRefusal(redis) : null;
+    if (refusal === null) throw error;
+    return [refusal];
   }
 }
+
+const oneServer = 'name one server or a proxy, or remove it: the queues are in PostgreSQL then';
+
+/** Of an answer to INFO. */
+const fieldOf = (text: string, name: string): string | null =>
+  new RegExp(`^${name}:(\\S+)`, 'm').exec(text)?.[1] ?? null;
+
+/** The keys of a queue begin with it, because BullMQ has no other instruction. */
+const keysOf = (queue: string): string => `bull:${queue}:`;
 
 /** Like the scripts of BullMQ, it also names a key that its caller does not declare. */
 const trialScript = `redis.call('set', KEYS[1], ARGV[1], 'PX', 10000)
@@ -115,8 +84,7 @@ redis.call('del', KEYS[1])
 return kept`;
 
 /** Errors of a server that will serve again soon, or elsewhere. */
-const passing =
-  /^(?:READONLY|LOADING|BUSY|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|UNBLOCKED|NOAUTH|WRONGPASS)/;
+const passing = /^(?:READONLY|LOADING|BUSY|MASTERDOWN|UNBLOCKED|NOAUTH|WRONGPASS)/;
 
 /** Says whether a server that answers will never serve as it is: it refused a command or a script. */
 function isRefusal(error: unknown): error is Error {
@@ -124,13 +92,10 @@ function isRefusal(error: unknown): error is Error {
 }
 
 /** Why no job can pass through this Redis as it is, for the operator; null if jobs can. @throws if Redis is unreachable */
-export async function findRefusal(
-  redis: Redis | Cluster,
-  address: RedisAddress,
-): Promise<string | null> {
-  const database = 'nodes' in redis ? 0 : (redis.options.db ?? 0);
+export async function findRefusal(redis: Redis): Promise<string | null> {
+  const database = redis.options.db ?? 0;
   // The client continues with database 0 if the server refuses another.
-  if (database !== 0 && !('nodes' in redis)) {
+  if (database !== 0) {
     try {
       await redis.select(database);
     } catch (error) {
@@ -138,10 +103,9 @@ export async function findRefusal(
       return `Redis refuses database ${database} (${oneLine(error.message, 120).trim()}). Correct the number in REDIS_URL.`;
     }
   }
-  const right = await findMissingRight(redis, (queue) => prefixOf(address, queue));
+  const right = await findMissingRight(redis);
   if (right !== null) return right;
-  const queue = queueNames.runs;
-  const key = `${prefixOf(address, queue)}:${queue}:sluice-trial:${Math.random()}`;
+  const key = `${keysOf(queueNames.runs)}sluice-trial:${Math.random()}`;
   try {
     const trialResult = await redis.eval(trialScript, 1, key, '1');
     return trialResult === '1' ? null : 'Redis does not keep what is written. Use another server.';
@@ -164,39 +128,6 @@ export class RestingWorker extends Worker {
       throw error;
     }
   }
-}
-
-async function inspectServer(redis: Redis, { kind }: RedisAddress): Promise<readonly string[]> {
-  const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
-  const fieldOf = (text: string, name: string) =>
-    new RegExp(`^${name}:(\\S+)`, 'm').exec(text)?.[1] ?? null;
-  const mode = fieldOf(server, 'redis_mode');
-  if (mode === 'sentinel') {
-    return [
-      'REDIS_URL leads to a sentinel: write redis+sentinel://host:port,…/<name of the master>',
-    ];
-  }
-  if (mode === 'cluster' && kind !== 'cluster') {
-    return [
-      'REDIS_URL leads to a node of a cluster: write redis+cluster://, or name several nodes',
-    ];
-  }
-  const policy = fieldOf(memory, 'maxmemory_policy');
-  return policy === null || policy === 'noeviction'
-    ? []
-    : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${policy})`];
-}
-
-/** The last error about the address. Without names: readiness shows it without a key. */
-function findWrongKind({ kind }: RedisAddress, error: Error | null): string | null {
-  if (error === null) return null;
-  const { lastNodeError } = error as { readonly lastNodeError?: Error };
-  if (kind === 'cluster' && /cluster support disabled/i.test(lastNodeError?.message ?? '')) {
-    return 'REDIS_URL names servers that are not a cluster: name one server, or write redis+sentinel://';
-  }
-  return kind === 'sentinel' && error.message.startsWith('All sentinels are unreachable')
-    ? 'no sentinel of REDIS_URL is reachable and knows a master of this name: check hosts, login and name'
-    : null;
 }
 
 /** Commands that the scripts of BullMQ call for our jobs, with arguments for a key that is only for this. */
@@ -228,21 +159,18 @@ return ''`;
 const advice = 'docs/operate.md has the line of an ACL with all that Sluice needs.';
 
 /** The first right of the user that is missing in a queue, by its name; null if none is. @throws if Redis is unreachable */
-async function findMissingRight(
-  redis: Redis | Cluster,
-  prefixOf: (queue: QueueName) => string,
-): Promise<string | null> {
-  let [command, pattern] = ['info', ''];
+async function findMissingRight(redis: Redis): Promise<string | null> {
+  let command = 'info';
   try {
     // BullMQ asks for the version.
     await redis.info('server');
     for (const queue of Object.values(queueNames)) {
-      const key = `${prefixOf(queue)}:${queue}:sluice-trial`;
-      [command, pattern] = ['eval', `${prefixOf(queue)}:*`];
+      const key = `${keysOf(queue)}sluice-trial`;
+      command = 'eval';
       const answer = String(await redis.eval(trial, 1, key, ...scripted));
       const [denied = '', error = ''] = answer.split('|');
       if (denied !== '') {
-        return describeRight(error, denied.split(' ', 1)[0] ?? '', pattern);
+        return describeRight(error, denied.split(' ', 1)[0] ?? '');
       }
       command = 'evalsha';
       await redis.evalsha('0'.repeat(40), 1, key).catch(ignoreUnknownScript);
@@ -255,7 +183,7 @@ async function findMissingRight(
     const [first] = (error as { previousErrors?: readonly Error[] }).previousErrors ?? [];
     const refusal = first ?? error;
     if (!isDenied(refusal)) throw error;
-    return describeRight(refusal.message, command, pattern);
+    return describeRight(refusal.message, command);
   }
 }
 
@@ -267,9 +195,9 @@ function ignoreUnknownScript(error: unknown): void {
 const isDenied = (error: unknown): error is Error =>
   error instanceof Error && /\bNOPERM\b|user executing the script can't/.test(error.message);
 
-function describeRight(error: string, command: string, pattern: string): string {
+function describeRight(error: string, command: string): string {
   if (/\bkeys?\b/.test(error)) {
-    return `Redis does not allow its user the keys ~${pattern}. Allow them. ${advice}`;
+    return `Redis does not allow its user the keys ~bull:*. Allow them. ${advice}`;
   }
   const [, named = command] = /run the '([\w|]+)' command/.exec(error) ?? [];
   return `Redis does not allow its user the command ${named.toUpperCase()}. Allow it: +${named.toLowerCase()}. ${advice}`;

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
-import { parseRedisAddress } from '../../../src/foundation/domain/redis-address.ts';
 import { openFoundation } from '../../../src/main/foundation.ts';
 import {
   type JobHandlers,
@@ -264,10 +263,7 @@ for (const lane of queueBackends) {
 describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
   it('fails the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
     const redis = await startOwnRedis();
-    const connection = connectQueues(
-      { kind: 'redis', address: parseRedisAddress(redis.url) },
-      () => {},
-    );
+    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
     const producer = openProducer(connection, () => {});
     await until(() => producer.add('dispatch-runs', {}).then(() => true));
     await redis.kill();
@@ -307,10 +303,7 @@ describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
 
   it('that may evict jobs is reported with its policy', async () => {
     const redis = await startOwnRedis(['--maxmemory-policy', 'allkeys-lru']);
-    const connection = connectQueues(
-      { kind: 'redis', address: parseRedisAddress(redis.url) },
-      () => {},
-    );
+    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
     const faults = await until(() => connection.inspect());
     expect(faults).toEqual([expect.stringContaining('allkeys-lru')]);
     await connection.close();

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
-import { parseRedisAddress } from '../../../src/foundation/domain/redis-address.ts';
 import { createLogger, screenLines } from '../../../src/foundation/telemetry/logger.ts';
 import { Outages } from '../../../src/foundation/telemetry/outages.ts';
 import { queueNames } from '../../../src/state/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/state/queue/connection.ts';
 import { openProducer } from '../../../src/state/queue/producer.ts';
+import { findFreePort } from '../../support/free-port.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { documentedAcl, startRedisWithAcl } from '../../support/redis-acl.ts';
 import { until } from '../../support/until.ts';
@@ -19,8 +19,7 @@ describe.skipIf(!ownRedisAvailable())('the rights of the user of Redis', () => {
   beforeAll(async () => {
     redis = await startRedisWithAcl();
     admin = new Redis(redis.url);
-    const address = parseRedisAddress(redis.limitedUrl);
-    connection = connectQueues({ kind: 'redis', address }, () => {});
+    connection = connectQueues({ kind: 'redis', url: redis.limitedUrl }, () => {});
     await until(() => connection.inspect().then(() => true));
   });
   afterAll(async () => {
@@ -108,8 +107,7 @@ it.skipIf(!ownRedisAvailable())(
     const redis = await startOwnRedis([
       ...['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '-@scripting'],
     ]);
-    const address = parseRedisAddress(redis.url);
-    const connection = connectQueues({ kind: 'redis', address }, () => {});
+    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
     const faults = await until(() => connection.inspect());
     expect(faults).toEqual([expect.stringContaining('does not allow its user the command EVAL')]);
     const producer = openProducer(connection, () => {});
@@ -144,11 +142,22 @@ it.skipIf(!ownRedisAvailable())(
   },
 );
 
+it.skipIf(!ownRedisAvailable())('a node of a cluster is reported', async () => {
+  const port = String(await findFreePort());
+  const redis = await startOwnRedis(['--cluster-enabled', 'yes', '--cluster-port', port]);
+  const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+  expect(await until(() => connection.inspect())).toEqual([
+    expect.stringMatching(/leads to a node of a cluster: name one server/),
+  ]);
+  await connection.close();
+  await redis.stop();
+});
+
 it.skipIf(!ownRedisAvailable())('a database that Redis does not have is reported', async () => {
   const redis = await startOwnRedis([]);
   const inspect = async (database: number) => {
-    const address = parseRedisAddress(`${redis.url.replace(/\/\d*$/, '')}/${database}`);
-    const connection = connectQueues({ kind: 'redis', address }, () => {});
+    const url = `${redis.url.replace(/\/\d*$/, '')}/${database}`;
+    const connection = connectQueues({ kind: 'redis', url }, () => {});
     const faults = await until(() => connection.inspect());
     await connection.close();
     return faults;
