@@ -22,7 +22,7 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
 
   const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
 
-  test('says how to create a target, lists it, tests it and sends a delivery again', async () => {
+  test('says how to create a target, lists it and tests it', async () => {
     await page
       .getByRole('navigation', { name: 'Parts of the project' })
       .getByRole('link', { name: 'Notifications' })
@@ -41,13 +41,6 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     await button(/^Show deliveries of /).click();
     await page.getByText('Given up').waitFor();
     await expectToBeAccessible(page);
-    await button('Send again: test').click();
-    await page.getByText('The delivery is sent again within seconds.').waitFor();
-    // The worker has attempted it.
-    await page
-      .getByText(/2 attempts|Given up/)
-      .first()
-      .waitFor();
     expect(site.faults).toEqual([]);
   });
 

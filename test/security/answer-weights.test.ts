@@ -184,7 +184,7 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
       ...['linkBatchExportRunFile', 'createBackfill', 'runBatchExportNow', 'createStatement'],
       ...['createAcknowledgement', 'runTestStep', 'runTestStepNew'],
       ...['updateNotificationTarget', 'deleteNotificationTarget', 'rotateNotificationSecret'],
-      ...['testNotificationTarget', 'redeliverNotification', 'deleteTransformationConfig'],
+      ...['testNotificationTarget', 'deleteTransformationConfig'],
       'startTransformationJob',
     ].map((id) => [id, null]),
   ),

@@ -48,14 +48,6 @@ select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "even
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 and d.status = $2 order by d.created_at desc, d.id desc limit $3;
 
--- notifications/notification-deliveries.ts findDelivery
--- takes $1 uuid, $2 uuid
--- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
-select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
-  d.happened_at as "happenedAt", d.status, d.attempts,
-  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 and d.id = $2;
-
 -- notifications/notification-deliveries.ts claimSql, claimDeliveries
 -- takes $1 text, $2 bigint, $3 integer, $4 double precision
 -- gives id uuid, lease uuid, targetId uuid, kind text, attempts integer, claimedAt bigint, eventId uuid, type text, happenedAt timestamp with time zone, organizationId uuid, projectId integer, facts jsonb, format text, recipients text[], secrets bytea, usesPreviousSecret boolean
@@ -141,15 +133,6 @@ with ended as (
        returning t.enabled
      )
      select exists (select from ended) as "isRecorded", exists (select from noted where not enabled) as "isDisabled";
-
--- notifications/notification-deliveries.ts repeatDelivery
--- takes $1 uuid, $2 uuid
-update notification_deliveries
-        set attempts = case when status = 'waiting' then attempts else 0 end,
-            is_repeat = is_repeat or status <> 'waiting',
-            status = 'waiting', next_attempt_at = now(), finished_at = null
-      where id = $1 and target_id = $2
-        and (status <> 'waiting' or leased_until is null or leased_until <= now());
 
 -- notifications/notification-targets.ts findNotificationTarget
 -- takes $1 uuid, $2 integer, $3 uuid

@@ -151,8 +151,7 @@ const rows: Readonly<Record<string, Row>> = {
   'notifications edit': owner(['{target}', '--events', 'export.late']),
   // Nothing answers at its address.
   'notifications test': owner(['{target}'], { code: 1 }),
-  'notifications deliveries': owner(['{target}'], { keeps: 'delivery' }),
-  'notifications redeliver': owner(['{target}', '{delivery}']),
+  'notifications deliveries': owner(['{target}']),
   'notifications disable': owner(['{target}']),
   'notifications enable': owner(['{target}']),
   'notifications rotate': owner(['{target}']),

@@ -91,9 +91,6 @@ test('notifications of the installation: create, list, test, edit, disable, enab
   expect(delivery).toMatchObject({ event_type: 'test', status: 'delivered', attempts: 1 });
   expect((await call('deliveries', id)).out).toMatch(/ test +delivered +1 +HTTP 204 /);
   expect((await call('deliveries', id, '--status', 'given_up')).out).toBe('none\n');
-  expect((await call('redeliver', id, delivery.id)).out).toMatch(/ test +waiting /);
-  const none = await call('redeliver', id, '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11');
-  expect([none.code, none.err]).toEqual([1, expect.stringContaining('no such delivery')]);
   expect((await call('edit', id, '--events', 'export.failing')).out).toMatch(/export\.failing\n/);
   expect((await call('edit', id, '--events', 'export.nothing')).code).toBe(2);
   expect((await call('edit', id)).code).toBe(2);

@@ -165,17 +165,6 @@ export const targetVerbs: Verbs = {
     list: 'newest',
     lines: deliveryLines,
   }),
-  'notifications redeliver': post(`${oneTarget}/deliveries/{delivery_id}/redeliver`, {
-    about: 'send a delivery again, with the same event id',
-    ...ofTargets,
-    args: {
-      id: ['<target>', 'the id of the target'],
-      delivery_id: ['<delivery>', 'the id of the delivery'],
-    },
-    notFound:
-      'There is no such target, or no such delivery. `sluice notifications list` lists the targets.',
-    lines: (sent, called) => deliveryLines([sent], called),
-  }),
   'notifications delete': remove(oneTarget, {
     about: 'delete a target and its log',
     ...ofTarget,

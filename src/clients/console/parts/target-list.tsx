@@ -228,7 +228,7 @@ function Deliveries({ target }: { target: NotificationTarget }) {
       {data?.results.length === 0 && <p className="muted">Nothing was sent yet.</p>}
       <ul className="stack">
         {data?.results.map((delivery) => (
-          <DeliveryItem key={delivery.id} {...{ target, delivery }} />
+          <DeliveryItem key={delivery.id} delivery={delivery} />
         ))}
       </ul>
       {data && <CursorPager page={data} onMove={setCursor} />}
@@ -244,17 +244,9 @@ const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = 
   replaced: ['Not sent: too many at once', 'is-Cancelled'],
 };
 
-function DeliveryItem({ target, delivery }: { target: NotificationTarget; delivery: Delivery }) {
-  const { api, base, mayWrite } = useTargets();
+function DeliveryItem({ delivery }: { delivery: Delivery }) {
   const [label, style] = states[delivery.status];
   const last = delivery.attempt_log.at(-1);
-  const repeat = useAction(async () => {
-    await api.post(`${base}/{id}/deliveries/{delivery_id}/redeliver`, {
-      id: target.id,
-      delivery_id: delivery.id,
-    });
-    return 'The delivery is sent again within seconds.';
-  });
   return (
     <li className="stack">
       <div className="row">
@@ -271,15 +263,6 @@ function DeliveryItem({ target, delivery }: { target: NotificationTarget; delive
             </>
           )}
         </span>
-        {mayWrite && target.enabled && (
-          <ActButton
-            act={repeat}
-            className="small last"
-            aria-label={`Send again: ${delivery.event_type}`}
-          >
-            Send again
-          </ActButton>
-        )}
       </div>
     </li>
   );

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { deliveryStatuses, notificationTypes } from '../../../foundation/domain/notification.ts';
-import { notFound, orNotFound } from '../../../foundation/domain/problem.ts';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   type Delivery,
@@ -11,7 +11,7 @@ import {
   listNotificationTargets,
   type NotificationTarget as StoredTarget,
 } from '../../../state/store/notifications/notification-targets.ts';
-import { redeliver, testTarget } from '../../use-cases/notifications/deliver.ts';
+import { testTarget } from '../../use-cases/notifications/deliver.ts';
 import {
   changedInput,
   changeTarget,
@@ -202,19 +202,6 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const page = await listDeliveries(db, id, status, position, clampLimit(limit));
       const keyOf = ({ createdAt, id: key }: Delivery) => ({ at: createdAt, id: key });
       return cursorEnvelope(request, 'created_at', page, keyOf, deliveryView);
-    },
-  );
-
-  api.post(
-    '/:id/deliveries/:delivery_id/redeliver',
-    write('redeliverNotification', 'Send a delivery again', ['id', 'delivery_id'], {
-      description: 'With the same event id. A delivery that waits gets its next attempt now.',
-      response: { 200: Ref(NotificationDelivery) },
-    }),
-    async (request) => {
-      const { delivery_id: deliveryId = '' } = request.params as { delivery_id?: string };
-      if (!isUuid(deliveryId)) throw notFound();
-      return deliveryView(await redeliver(request.context, targetOf(request), deliveryId));
     },
   );
 }

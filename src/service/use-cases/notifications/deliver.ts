@@ -5,14 +5,11 @@ import {
   type NotificationSender,
   retryDelayMs,
 } from '../../../foundation/domain/notification.ts';
-import { orNotFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { orNotFound } from '../../../foundation/domain/problem.ts';
 import {
   type ClaimedDelivery,
-  type Delivery,
-  findDelivery,
   insertTest,
   recordAttempt,
-  repeatDelivery,
 } from '../../../state/store/notifications/notification-deliveries.ts';
 import {
   cancelDeliveriesOf,
@@ -85,21 +82,5 @@ export async function testTarget(
 ): Promise<NotificationOutcome> {
   const claimedAtMs = performance.now();
   const claimed = await insertTest(context.db, id, deliveryLeaseMs);
-  const outcome = orNotFound(claimed && (await deliver(context, sender, claimed, claimedAtMs, 0)));
-  return outcome;
-}
-
-/** Sends a delivery again, with the id of its event. One that waits gets its next attempt now. */
-export async function redeliver(
-  { db }: Pick<Context, 'db'>,
-  target: NotificationTarget,
-  deliveryId: string,
-): Promise<Delivery> {
-  if (!target.enabled) {
-    const detail = 'The notification target is disabled. Enable it first.';
-    throw new Refusal({ code: 'conflict', detail, attr: null });
-  }
-  await repeatDelivery(db, target.id, deliveryId);
-  const delivery = orNotFound(await findDelivery(db, target.id, deliveryId));
-  return delivery;
+  return orNotFound(claimed && (await deliver(context, sender, claimed, claimedAtMs, 0)));
 }

@@ -7,7 +7,7 @@ import type {
 } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { command, queryFirst, queryOne } from '../database/statement.ts';
+import { queryOne } from '../database/statement.ts';
 import {
   Conditions,
   type KeysetPage,
@@ -61,10 +61,6 @@ export async function listDeliveries(
   );
   return toKeysetPage(rows, position, limit);
 }
-
-export const findDelivery = queryFirst<Delivery, [targetId: string, id: string]>(
-  `select ${columns} from notification_deliveries d where d.target_id = $1 and d.id = $2`,
-);
 
 /** A delivery that this process must attempt now. */
 export interface ClaimedDelivery {
@@ -218,14 +214,3 @@ export const recordAttempt = queryOne<
 >(finishSql, ({ id, lease }, { delivered, answer, latencyMs, retryMs }, days) => [
   ...[id, lease, delivered, answer, latencyMs, retryMs, days],
 ]);
-
-/** Lets a delivery begin again, or its next attempt come now. A delivery in progress is left alone. */
-export const repeatDelivery = command(
-  `update notification_deliveries
-        set attempts = case when status = 'waiting' then attempts else 0 end,
-            is_repeat = is_repeat or status <> 'waiting',
-            status = 'waiting', next_attempt_at = now(), finished_at = null
-      where id = $1 and target_id = $2
-        and (status <> 'waiting' or leased_until is null or leased_until <= now())`,
-  (targetId: string, id: string) => [id, targetId],
-);
