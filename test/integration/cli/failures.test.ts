@@ -173,29 +173,23 @@ test('a service that asks to wait is asked again, and a POST keeps its Idempoten
 
 test('a service that restarts does not end a command that waits', async () => {
   const id = '00000000-0000-4000-8000-000000000000';
-  const stop = new AbortController();
-  const entry = { timestamp: '2024-03-01T00:00:00.000000Z', level: 'INFO', run_id: null };
+  const begun = { backfill_id: id, backfill_total_runs: 1 };
+  const backfill = { id, total_runs: 1, failed_runs: 0, records_completed: 1, bytes_exported: 9 };
   let polls = 0;
   const url = await serve((request, response) => {
-    const isLog = request.url?.includes('/logs') ?? false;
-    if (isLog) polls += 1;
+    const isPoll = request.url?.includes('/backfills/') ?? false;
+    if (isPoll) polls += 1;
     if (polls === 2) return void request.socket.destroy();
-    const messages = ['before', ...(polls > 2 ? ['after'] : [])];
-    const results = messages.map((message) => ({ ...entry, message }));
+    const done = { finished_runs: polls > 2 ? 1 : 0, progress: polls > 2 ? 1 : 0, eta: null };
+    const status = polls > 2 ? 'Completed' : 'Running';
+    const made = request.method === 'POST' ? begun : { id, name: 'x' };
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify(isLog ? { results: results.toReversed() } : { id }));
+    response.end(JSON.stringify(isPoll ? { ...backfill, ...done, status } : made));
   });
-  let shown = '';
-  const { code, out, err } = await sluice(['logs', id, '-f'], {
-    env: { ...env, SLUICE_URL: url },
-    signal: stop.signal,
-    onOutput: (text) => {
-      shown += text;
-      if (shown.includes('after')) stop.abort();
-    },
-  });
-  expect([code, out.match(/before|after/g)]).toEqual([0, ['before', 'after']]);
-  expect(err).toMatch(/^SLUICE_URL: .* is unreachable .* Asking again for a minute …\n$/);
+  const range = ['--from', '2024-03-01', '--to', '2024-03-02'];
+  const { code, out, err } = await withEnv(['backfill', id, ...range], { SLUICE_URL: url });
+  expect([code, out]).toEqual([0, expect.stringContaining('Completed, 1 of 1 run done, 1 row, ')]);
+  expect(err).toMatch(/SLUICE_URL: .* is unreachable .* Asking again for a minute …\n/);
 });
 
 describe('an export is named', () => {

@@ -167,63 +167,6 @@ test('a backfill that stopped itself says why, and not that all of it is done', 
 const run = promisify(execFile);
 const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
 
-/** What `logs -f` of an export shows, and waits for it to show a text. */
-function follow(id: string, options: Partial<CliOptions> = {}) {
-  let shown = '';
-  const onOutput = (text: string) => (shown += text);
-  const ended = runCli(['logs', id, '-f'], { env, onOutput, ...options });
-  const has = (text: string, times = 1) =>
-    until(() => shown.split(text).length > times, { message: () => `${text} in ${shown}` });
-  return { ended, has, shown: () => shown };
-}
-
-test('logs -f prints each entry once, also one that becomes visible after a newer one', async () => {
-  const id = await create();
-  const log = (message: string, agoMs = 0) =>
-    api.sql`insert into log_entries (team_id, export_id, level, message, timestamp)
-       values (${api.teamId}, ${id}, 'INFO', ${message}, now() - ${agoMs} * interval '1 ms')`;
-  await log('first', 5_000);
-  await log('second', 4_000);
-  const stop = new AbortController();
-  const { ended, has, shown } = follow(id, { signal: stop.signal });
-  await has('second');
-  await log('newest');
-  await has('newest');
-  // Of a transaction that took longer; the same text twice is two entries.
-  await log('belated', 2_000);
-  await log('newest');
-  await has('belated');
-  await has('newest', 2);
-  stop.abort();
-  const { code, err } = await ended;
-  expect([code, err]).toEqual([0, '']);
-  const messages = shown()
-    .trimEnd()
-    .split('\n')
-    .map((line) => line.split(/ {2,}/).at(-1));
-  expect(messages).toEqual(['first', 'second', 'newest', 'belated', 'newest']);
-});
-
-test('logs -f ends with one line if the key is revoked', async () => {
-  const id = await create();
-  const { organizationId, projectIds } = api.tenant;
-  const { key, apiKey } = await createKey(api.db, { organizationId, projectIds: [projectIds[0]] });
-  const log = (message: string) =>
-    api.sql`
-      insert into log_entries (team_id, export_id, level, message)
-        values (${projectIds[0]}, ${id}, 'INFO', ${message})`;
-  await log('before');
-  const { ended, has } = follow(id, { env: { ...env, SLUICE_KEY: key } });
-  await has('before');
-  await api.sql`update api_keys set revoked_at = now() where id = ${apiKey.id}`;
-  await log('after');
-  const { code, out, err } = await ended;
-  expect(code).toBe(4);
-  expect(err).toMatch(/^SLUICE_KEY: .*Set SLUICE_KEY to a key of http:.*\n$/);
-  expect(out).not.toContain('after');
-  await api.delete(`${api.exports}/${id}`);
-});
-
 /** Prints the address of each module that is loaded, one per line. */
 const printModules = `import { register } from 'node:module';
   register('data:text/javascript,' + encodeURIComponent(\`

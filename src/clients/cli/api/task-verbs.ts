@@ -1,9 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { readList, readWholeNumber } from '../arguments.ts';
 import { type Called, get, hidden, missingRows, post, theExport, type Verbs } from './verb.ts';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { print } from '../answer.ts';
-import { type CliDeps, CliError, misused } from '../deps.ts';
+import { CliError, misused } from '../deps.ts';
 import {
   type Colour,
   cut,
@@ -18,8 +17,6 @@ import { causeLines } from './cause-verbs.ts';
 import { healthColours } from './export-text.ts';
 import { listSummaries } from './find-export.ts';
 import type { AnswerOf, ExportSummary, Health, LogEntry, Readiness } from './types.ts';
-import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { keepAsking } from './api.ts';
 import { readSince } from './time-range.ts';
 
 export const taskVerbs: Verbs = {
@@ -74,10 +71,9 @@ export const taskVerbs: Verbs = {
         'only newer ones: a span back such as 6h or 90m, or a time in ISO 8601',
       ],
       search: ['--search <text>', 'only those whose message contains this text'],
-      limit: ['--limit <n>', 'entries to begin with', { read: readWholeNumber, initial: 100 }],
+      limit: ['--limit <n>', 'entries to show', { read: readWholeNumber, initial: 100 }],
       run_id: ['--run <id>', 'only those of this run'],
     },
-    flags: { follow: ['-f, --follow', 'also show new entries until Ctrl-C'] },
     notFound:
       'There is no run {run_id} of this export. `sluice runs list {batch_export_id}` shows its runs.',
     at: (path, { run_id: run }) =>
@@ -256,95 +252,23 @@ function statusLines(
   ];
 }
 
-const pollMs = 1_000;
-/** Entries can become visible after newer ones: their transactions end in another order. */
-const overlapMs = 30_000;
-const pageSize = 1_000;
-/** Maximum pages of new entries in one poll; a flood is cut. */
-const maxPages = 5;
+const mostEntries = 1_000;
 
-interface LogQuery {
-  readonly limit: number;
-  readonly offset?: number;
-  readonly after?: string;
-}
-
-type Page = AnswerOf<'get', 'batch_exports/{batch_export_id}/logs'>;
-
-/** `sluice logs`: the latest entries, oldest first; with --follow until Ctrl-C. */
+/** `sluice logs`: the latest entries, oldest first. */
 async function logs({ deps, api, given, isJson, paint, send }: Called<Page>): Promise<null> {
   const limit = Number(given.limit);
-  if (limit < 1 || limit > pageSize) throw misused(`--limit must be 1 to ${pageSize}.`);
+  if (limit < 1 || limit > mostEntries) throw misused(`--limit must be 1 to ${mostEntries}.`);
   const after =
     typeof given.after === 'string' ? readSince(api, '--since', given.after) : undefined;
-  const read = async (query: LogQuery) => (await send({ after, ...query })).results;
-  const show = (entry: LogEntry) =>
+  const { results } = await send({ after });
+  for (const entry of results.toReversed()) {
     deps.print(isJson ? JSON.stringify(entry) : lineOf(entry, paint));
-
-  const newest = (await read({ limit })).toReversed();
-  for (const entry of newest) show(entry);
-  const readAgain = (query: LogQuery) => keepAsking(deps.terminal, () => read(query));
-  if (given.follow) await follow(deps, readAgain, newest, show);
-  else if (newest.length === 0 && !isJson) deps.print('No log entries.');
+  }
+  if (results.length === 0 && !isJson) deps.print('No log entries.');
   return null;
 }
 
-/**
- * Prints what is new until the person stops it. Entries have no id: those of a window are counted by
- * what they say, and what is more than before is new. All times are the service's.
- */
-async function follow(
-  { terminal }: CliDeps,
-  read: (query: LogQuery) => Promise<readonly LogEntry[]>,
-  shown: readonly LogEntry[],
-  show: (entry: LogEntry) => void,
-): Promise<void> {
-  let seen = [...shown];
-  const [oldest] = shown;
-  for (;;) {
-    await sleep(pollMs, undefined, { signal: terminal.signal }).catch(() => {});
-    if (terminal.signal.aborted) return;
-    const last = seen.at(-1);
-    const from = last && latest(oldest?.timestamp ?? '', before(last.timestamp));
-    const window = await readWindow(read, from, terminal.signal);
-    if (window === null) return;
-    const counts = new Map<string, number>();
-    for (const entry of seen) counts.set(keyOf(entry), (counts.get(keyOf(entry)) ?? 0) + 1);
-    for (const entry of window) {
-      const shownBefore = counts.get(keyOf(entry)) ?? 0;
-      if (shownBefore > 0) counts.set(keyOf(entry), shownBefore - 1);
-      else show(entry);
-    }
-    if (window.length > 0) seen = [...window];
-  }
-}
-
-/** Oldest first; null if the person stopped it. */
-async function readWindow(
-  read: (query: LogQuery) => Promise<readonly LogEntry[]>,
-  from: string | undefined,
-  signal: AbortSignal,
-): Promise<readonly LogEntry[] | null> {
-  const entries: LogEntry[] = [];
-  for (let page = 0; page < maxPages; page += 1) {
-    const query = { limit: pageSize, offset: entries.length, ...(from ? { after: from } : {}) };
-    try {
-      const results = await read(query);
-      entries.push(...results);
-      if (results.length < pageSize) break;
-    } catch (error) {
-      if (signal.aborted) return null;
-      throw error;
-    }
-  }
-  return entries.toReversed();
-}
-
-const keyOf = ({ timestamp, level, run_id, message }: LogEntry) =>
-  JSON.stringify([timestamp, level, run_id, message]);
-
-const before = (timestamp: string) => toTimestamp(Date.parse(timestamp) - overlapMs);
-const latest = (one: string, other: string) => (one > other ? one : other);
+type Page = AnswerOf<'get', 'batch_exports/{batch_export_id}/logs'>;
 
 const colours: Partial<Record<LogEntry['level'], Colour>> = {
   ERROR: 'red',
