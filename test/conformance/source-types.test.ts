@@ -17,46 +17,22 @@ const make = (columns: string) =>
     create index on shop.typed (team, at)`);
 
 test.each(
-  firstByDay<readonly [string, string, string | null]>(4, [
-    ['int', 'bigint', 'bigint'],
-    ['numeric(8,2)', 'numeric(10,2)', 'numeric(10,2)'],
-    ['text', 'varchar(30)', 'character varying(30)'],
-    ['numeric(8)', 'numeric(12,4)', null],
-    ['bigint', 'integer', 'bigint'],
-    ['integer', 'integer', 'integer'],
-    ['double precision', 'real', 'double precision'],
-    ['float4', 'float8', 'double precision'],
-    ['numeric(12,2)', 'numeric(10,2)', 'numeric(12,2)'],
-    ['numeric(8)', 'numeric(12)', 'numeric(12,0)'],
-    ['decimal(8, 2)', 'numeric(12,2)', 'numeric(12,2)'],
-    ['char(3)', 'text', 'text'],
-    ['numeric(10,2)', 'numeric', null],
-    ['text', 'integer', null],
-    ['bigint', 'numeric', null],
-    ['numeric(10,2)[]', 'numeric(12,2)[]', null],
+  firstByDay(2, [
+    ['numeric(12,2)', 'numeric(10,2)'],
+    ['bigint', 'integer'],
+    ['float4', 'float8'],
+    ['numeric(10,2)', 'numeric'],
+    ['numeric(10,2)[]', 'numeric(12,2)[]'],
+    ['text', 'varchar(30)'],
   ]),
-)('widen: a model with %s and a table with %s give %s', async (declared, real, written) => {
+)('a model with %s refuses a table with %s', async (declared = '', real = '') => {
   await make(`id, team, at, ${real.endsWith(']') ? 'array[1.5]' : '1.5'}::${real} as x`);
   const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
-  const of = (onSchemaChange: 'fail' | 'widen') => ({ ...typed, columns, onSchemaChange });
-  const changed = { code: 'source.schema_changed' };
-  if (declared !== real) {
-    await expect(shop.read(of('fail'))).rejects.toMatchObject(changed);
-    expect(await shop.check(of('fail'))).toContainEqual(
-      expect.stringMatching(/^error: column x is .* Correct type, or set on_schema_change\.$/),
-    );
-  }
-  if (written === null) {
-    const detail = expect.stringMatching(/, and neither type is wider$/);
-    await expect(shop.read(of('widen'))).rejects.toMatchObject({ ...changed, detail });
-    return;
-  }
-  const snapshot = await shop.source(of('widen')).open(caseRequest(), never);
-  await snapshot.close();
-  expect(snapshot.columns[1]?.sourceType).toBe(written);
-  const [row] = await shop.read(of('widen'));
-  const { x } = row as { x: unknown };
-  expect(Number(x)).toBe(/int|^numeric\(12\)$/.test(real) ? 2 : 1.5);
+  const strict = { ...typed, columns };
+  await expect(shop.read(strict)).rejects.toMatchObject({ code: 'source.schema_changed' });
+  expect(await shop.check(strict)).toContainEqual(
+    expect.stringMatching(/^error: column x is .* Correct type, or set on_schema_change\.$/),
+  );
 });
 
 test.each(
@@ -79,15 +55,13 @@ test.each(firstByDay(1, ['numeric', 'decimal', 'numeric[]']))(
     for (const digits of ['(10,2)', '(12,4)', '']) {
       await make(`id, team, at, null::numeric${digits}${brackets} as x`);
       const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
-      const typeOf = async (onSchemaChange: 'fail' | 'follow' | 'widen') => {
+      const typeOf = async (onSchemaChange: 'fail' | 'follow') => {
         const source = shop.source({ ...typed, columns, onSchemaChange });
         const snapshot = await source.open(caseRequest(), never);
         await snapshot.close();
         return snapshot.columns[1]?.sourceType;
       };
-      expect([await typeOf('fail'), await typeOf('widen')]).toEqual(
-        Array(2).fill(`numeric${brackets}`),
-      );
+      expect(await typeOf('fail')).toBe(`numeric${brackets}`);
       expect(await typeOf('follow')).toBe(`numeric${digits}${brackets}`);
     }
   },

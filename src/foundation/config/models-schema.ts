@@ -56,8 +56,8 @@ export const ModelsFile = Type.Object(
             '`filtered`: export only the rows that row-level security shows to the role. Without it, a policy that may leave out rows stops every export of the model.',
           ),
           on_schema_change: optionalChoice(
-            '(fail|follow|widen)',
-            'What happens if the type of a column in the database differs from the type here. `fail` (the default) stops the exports of the model. `follow` writes the new type. `widen` writes the wider of the two types, such as `bigint` for `integer`, and stops the exports if neither type is wider.',
+            '(fail|follow)',
+            'What happens if the type of a column in the database differs from the type here. `fail` (the default) stops the exports of the model. `follow` writes the new type.',
           ),
           look_back_hours: optionalNumber(
             0,

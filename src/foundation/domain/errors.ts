@@ -159,7 +159,7 @@ export const errorCatalogue = {
   ),
   'source.schema_changed': customer(
     'A column has another type in the source database than in the model.',
-    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen.',
+    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow.',
   ),
   'source.permission_denied': customer(
     'A role may not read something in the source database.',

@@ -54,7 +54,7 @@ export interface Model {
   /** `filtered`: what row-level security shows is exported. Null: a policy that may leave out rows is refused. */
   readonly rowSecurity?: 'filtered' | null;
   /** Says what happens if a column has another type in the database than here; default `fail`. */
-  readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
+  readonly onSchemaChange?: 'fail' | 'follow';
   /** The hours in which late rows are looked for, unless the export says it; null: as everywhere in the installation. */
   readonly lookBackHours?: number | null;
   /** Null or missing: the model allows no export of changes. */

@@ -18,8 +18,6 @@ import { isWrittenSince } from './written-since.ts';
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   /** Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL prints. */
   readonly sentAs?: 'text';
-  /** The type that it is cast to, as SQL prints it. */
-  readonly castTo?: string;
 }
 
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
@@ -105,10 +103,10 @@ function rowsSql(
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) => {
-    const { type, sentAs, castTo } = columns[index] ?? {};
-    if (sentAs === 'text') return castTarget(output, 'pg_catalog.text');
-    if (type === 'as_json') return jsonTarget(output, castTo);
-    return castTo === undefined ? plainTarget(output) : castTarget(output, castTo);
+    const { type, sentAs } = columns[index] ?? {};
+    if (sentAs === 'text') return textTarget(output, (value) => value);
+    if (type !== 'as_json') return plainTarget(output);
+    return textTarget(output, (value) => `pg_catalog.to_json(${value})`);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const isSorted = selection.element?.isUnique !== true;
@@ -163,20 +161,10 @@ export const plainTarget =
   (dialect) =>
     `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
 
-const cast = (value: string, type: string): string => `CAST(${value} AS ${type})`;
-
-const castTarget =
-  ({ name, expression }: Output, type: string): Target =>
+const textTarget =
+  ({ name, expression }: Output, of: (value: string) => string): Target =>
   (dialect) =>
-    `${cast(printExpression(expression, dialect), type)} AS ${quoteName(name)}`;
-
-const jsonTarget =
-  ({ name, expression }: Output, castTo?: string): Target =>
-  (dialect) => {
-    const value = printExpression(expression, dialect);
-    const json = `pg_catalog.to_json(${castTo === undefined ? value : cast(value, castTo)})`;
-    return `${cast(json, 'pg_catalog.text')} AS ${quoteName(name)}`;
-  };
+    `CAST(${of(printExpression(expression, dialect))} AS pg_catalog.text) AS ${quoteName(name)}`;
 
 export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;

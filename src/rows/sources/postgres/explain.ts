@@ -8,7 +8,7 @@ import { describeColumns, query } from './connection.ts';
 import type { DescribedColumn } from './column-types.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { findRefusal } from './refusal.ts';
-import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
 
 export async function explain(
   { options, plan, request }: PlannedRequest,
@@ -21,9 +21,9 @@ export async function explain(
     // A query may fail because of the change of a type: the change is what to name.
     const shape = await describeColumns(client, usedSql ?? describeSql, signal);
     const changes = await findTypeChanges(client, columns, shape, signal);
-    const wider = applyTypeChanges(model, changes);
+    refuseTypeChanges(model, changes);
     const described = usedSql === null ? shape : await describeColumns(client, describeSql, signal);
-    const planned = select(described, wider);
+    const planned = select(described);
     await query(client, planned.explainSql(request.interval, runs), signal);
     const refusal = await findRefusal(client, relation, signal);
     if (refusal) throw refusal;

@@ -31,7 +31,7 @@ import type { Selection } from '../../query/selection.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import { type WiderTypes, writtenType } from './schema-changes.ts';
+import { writtenType } from './schema-changes.ts';
 import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-point.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 
@@ -96,8 +96,7 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
   readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
-  /** @param wider columns that are sent with a wider type than their own */
-  select(described: readonly DescribedColumn[], wider?: WiderTypes): SelectPlan;
+  select(described: readonly DescribedColumn[]): SelectPlan;
 }
 
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
@@ -136,7 +135,7 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
     model,
     describeSql: describeSql(model, query, described),
     used: usedBy(request, model, query),
-    select(given, wider = new Map()) {
+    select(given) {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
@@ -144,7 +143,7 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
         intervalColumn === null
           ? null
           : { name: intervalColumn, type: columnTypeOf(typeOid), sourceType };
-      const sent = sentColumns(read, given, wider);
+      const sent = sentColumns(read, given);
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
     },
@@ -344,11 +343,7 @@ interface SentColumns {
   readonly width: number;
 }
 
-function sentColumns(
-  read: ReadRequest,
-  given: readonly DescribedColumn[],
-  wider: WiderTypes,
-): SentColumns {
+function sentColumns(read: ReadRequest, given: readonly DescribedColumn[]): SentColumns {
   const { request, model, query } = read;
   const outputs = outputsOf(model, query);
   const sendsText = request.nested === 'text' && (request.select ?? 'rows') === 'rows';
@@ -356,17 +351,14 @@ function sentColumns(
     const { name } = column;
     const expression = outputs[index]?.expression;
     const source = expression?.kind === 'column' ? expression.name : null;
-    const wide = source === null ? undefined : wider.get(source);
-    const written =
+    const sourceType =
       source === null ? column.sourceType : writtenType(model, source, column.sourceType);
-    const sourceType = wide?.sourceType ?? written;
     // Keys come as they always have: their digests are kept.
     const isKey = source !== null && model.keyColumns.includes(source);
     if (sendsText && isNested({ ...column, sourceType }) && index < outputs.length && !isKey) {
       return { name, type: 'text', sourceType, sentAs: 'text' };
     }
-    const type = columnTypeOf(wide?.typeOid ?? column.typeOid);
-    return { name, type, sourceType, ...(wide && { castTo: wide.sql }) };
+    return { name, type: columnTypeOf(column.typeOid), sourceType };
   });
   return { all, width: outputs.length };
 }

@@ -10,17 +10,6 @@ export interface TypeChange {
   readonly found: string;
 }
 
-/** The type that a column is sent with in place of its own. */
-interface WiderType {
-  readonly typeOid: number;
-  readonly sourceType: string;
-  /** The type as SQL prints it. */
-  readonly sql: string;
-}
-
-/** By the column's name. */
-export type WiderTypes = ReadonlyMap<string, WiderType>;
-
 /**
  * Modifiers count only for numeric, if the model has one. The server is asked only about names that differ: a domain, or
  * another spelling. @param found the same columns as the server described them
@@ -87,62 +76,16 @@ function isSame(declared: string, found: string): boolean {
   return withoutModifier(declared) === withoutModifier(found);
 }
 
-/** Each type can hold every value of those before it. */
-const families: readonly (readonly string[])[] = [
-  ['smallint', 'integer', 'bigint'],
-  ['real', 'double precision'],
-];
-
-const sqlNames: Readonly<Record<string, WiderType>> = {
-  integer: { typeOid: 23, sourceType: 'integer', sql: 'pg_catalog.int4' },
-  bigint: { typeOid: 20, sourceType: 'bigint', sql: 'pg_catalog.int8' },
-  'double precision': { typeOid: 701, sourceType: 'double precision', sql: 'pg_catalog.float8' },
-};
-
-/** Types that files store in the same way. */
-const texts: ReadonlySet<string> = new Set(['text', 'character varying', 'character', 'name']);
-
-/** The one that can hold all values of the other; null if neither can. */
-function widerOf(change: TypeChange): 'found' | 'declared' | null {
-  const [before, now] = [numericModifier(change.declared), numericModifier(change.found)];
-  const [declared, found] = [withoutModifier(change.declared), withoutModifier(change.found)];
-  if (texts.has(declared) && texts.has(found)) return 'found';
-  if (before && now) {
-    if (before[1] !== now[1] || before[2] !== '' || now[2] !== '') return null;
-    return now[0] > before[0] ? 'found' : 'declared';
-  }
-  const family = families.find((types) => types.includes(declared) && types.includes(found));
-  if (!family) return null;
-  return family.indexOf(found) > family.indexOf(declared) ? 'found' : 'declared';
-}
-
-function typeNamed(declared: string): WiderType | null {
-  const modifier = numericModifier(declared);
-  if (!modifier) return sqlNames[withoutModifier(declared)] ?? null;
-  const sourceType = `numeric(${modifier[0]},${modifier[1]})`;
-  return { typeOid: 1700, sourceType, sql: `pg_catalog.${sourceType}` };
-}
-
 export function describeTypeFault(model: Model, change: TypeChange): string | null {
-  const { onSchemaChange: policy = 'fail' } = model;
-  if (policy === 'follow' || (policy === 'widen' && widerOf(change) !== null)) return null;
+  if (model.onSchemaChange === 'follow') return null;
   const { column, declared, found } = change;
-  const detail = `column ${column} is ${found} in the database, but ${declared} in the model ${model.name}`;
-  return policy === 'widen' ? `${detail}, and neither type is wider` : detail;
+  return `column ${column} is ${found} in the database, but ${declared} in the model ${model.name}`;
 }
 
-/** The columns that are sent with the wider type of the model. @throws SluiceError `source.schema_changed` */
-export function applyTypeChanges(model: Model, changes: readonly TypeChange[]): WiderTypes {
+/** @throws SluiceError `source.schema_changed` unless the model allows them */
+export function refuseTypeChanges(model: Model, changes: readonly TypeChange[]): void {
   const faults = changes.flatMap((change) => describeTypeFault(model, change) ?? []);
   if (faults.length > 0) throw new SluiceError('source.schema_changed', faults.join('; '));
-  if (model.onSchemaChange !== 'widen') return new Map();
-  return new Map(
-    changes.flatMap((change): [string, WiderType][] => {
-      const wider = widerOf(change) === 'declared' ? typeNamed(change.declared) : null;
-      // Keys are compared by their bytes.
-      return wider && !model.keyColumns.includes(change.column) ? [[change.column, wider]] : [];
-    }),
-  );
 }
 
 export function describeTypeChange({ column, declared, found }: TypeChange): string {

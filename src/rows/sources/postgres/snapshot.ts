@@ -25,7 +25,7 @@ import { findRefusal, readKindSql } from './refusal.ts';
 import { PlannedRows, type SelectPlan } from './plan.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
-import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { describeTypeChange, findTypeChanges, refuseTypeChanges } from './schema-changes.ts';
 import { type Reader, setUpSql } from './session-settings.ts';
 import { countLimitOf, slicesOf } from './slices.ts';
 import {
@@ -99,7 +99,8 @@ async function takeSnapshot(
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, usedShape, signal);
-    const planned = select(named, applyTypeChanges(model, changes));
+    refuseTypeChanges(model, changes);
+    const planned = select(named);
     const slices = slicesOf(request, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
