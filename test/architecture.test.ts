@@ -245,9 +245,7 @@ describe('the rooms under src', () => {
       dependencies: Record<string, string>;
     };
     const dependencies = Object.keys(manifest.dependencies);
-    // The quickstart reads its Parquet files back with DuckDB, if that is installed.
-    dependencies.push('@duckdb/node-api');
-    // Its S3 server is a development package; it says what to install if that is missing.
+    // The S3 server of the quickstart is a development package; it says what to install if that is missing.
     dependencies.push('fauxqs');
     expect(findUndeclared(files.filter(isServer), dependencies)).toEqual([]);
   });

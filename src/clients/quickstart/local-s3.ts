@@ -80,7 +80,7 @@ export async function openQuickstartS3(config: Config): Promise<QuickstartS3 | n
 
 type Keys = Pick<QuickstartS3, 'accessKeyId' | 'secretAccessKey'>;
 
-export function connect(endpoint: string, { accessKeyId, secretAccessKey }: Keys): S3Client {
+function connect(endpoint: string, { accessKeyId, secretAccessKey }: Keys): S3Client {
   const credentials = { accessKeyId, secretAccessKey };
   return new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
 }

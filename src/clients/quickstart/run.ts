@@ -6,7 +6,6 @@ import { startApi } from '../../main/api-process.ts';
 import { runProcess } from '../../main/run-process.ts';
 import { startWorker } from '../../main/worker-process.ts';
 import type { CliDeps, Terminal } from '../cli/deps.ts';
-import { countWithDuckDb, hasDuckDb } from './duckdb.ts';
 import {
   allowQuickstartS3,
   openQuickstartS3,
@@ -78,17 +77,7 @@ export async function runQuickstart(
 const hourMs = 3_600_000;
 const hours = 24;
 
-/** The exports of the quickstart; the second only if DuckDB is installed to read it. */
-const jsonLines = {
-  name: 'Quickstart: events to S3, hourly',
-  format: { file_format: 'JSONLines', compression: 'gzip' },
-} as const;
-const parquet = {
-  name: 'Quickstart: events to S3 as Parquet, hourly',
-  format: { file_format: 'Parquet', compression: 'zstd' },
-} as const;
-
-type Shown = typeof jsonLines | typeof parquet;
+const exportName = 'Quickstart: events to S3, hourly';
 
 interface QuickstartOptions extends Pick<CliDeps, 'terminal' | 'print'> {
   readonly foundation: Foundation;
@@ -105,7 +94,7 @@ interface QuickstartOptions extends Pick<CliDeps, 'terminal' | 'print'> {
 
 /** Shows the main job on real rows. @returns whether everything was proven */
 async function quickstart(options: QuickstartOptions): Promise<boolean> {
-  const { foundation, address, tenant, print } = options;
+  const { foundation, address, tenant, terminal, print } = options;
   const api = connectApi({
     ...{ url: address, key: tenant.key, project: String(tenant.projectId) },
     signal: new AbortController().signal,
@@ -113,19 +102,7 @@ async function quickstart(options: QuickstartOptions): Promise<boolean> {
   });
   const end = Math.floor((await readNow(foundation.db)) / hourMs) * hourMs;
   await ensureEvents(options, { start: end - hours * hourMs, end });
-  const proven = await showExport(options, api, jsonLines, end);
-  if (!(await hasDuckDb())) return proven;
-  return (await showExport(options, api, parquet, end)) && proven;
-}
-
-async function showExport(
-  options: QuickstartOptions,
-  api: Api,
-  shown: Shown,
-  end: number,
-): Promise<boolean> {
-  const { terminal, print } = options;
-  const batchExport = await ensureExport(options, api, shown);
+  const batchExport = await ensureExport(options, api);
   const listCompleted = async (ordering: '-data_interval_start' | 'data_interval_start') =>
     (
       await api.call('get', 'batch_exports/{batch_export_id}/runs', {
@@ -139,7 +116,7 @@ async function showExport(
 
   const results = await listCompleted(newest);
   const table = runTable(results.slice(0, hours).toReversed(), terminal);
-  for (const line of ['', shown.name, ...table, '']) print(line);
+  for (const line of ['', exportName, ...table, '']) print(line);
   if (exported && !options.alwaysProve) {
     print('  exported by an earlier start; `npx sluice verify` proves it again');
     return true;
@@ -150,26 +127,12 @@ async function showExport(
     start: first?.data_interval_start ? Date.parse(first.data_interval_start) : 0,
     end,
   };
-  const proven = await prove(options, batchExport.id, range);
-  return shown === parquet ? (await readBack(options, batchExport.id, range)) && proven : proven;
+  return prove(options, batchExport.id, range);
 }
 
 /** The address of the table for its owner: the role of exports may neither write nor count rows. */
 function tableUrl({ config, foundation }: Pick<QuickstartOptions, 'config' | 'foundation'>) {
   return writableSourceUrl(config, foundation.databases.url);
-}
-
-/** Another program reads the bucket. */
-async function readBack(
-  { s3, tenant, print, ...options }: QuickstartOptions,
-  exportId: string,
-  range: { start: number; end: number },
-): Promise<boolean> {
-  const events = await countEvents(tableUrl(options), tenant.projectId, range);
-  const { rows, keys } = await countWithDuckDb(s3, `quickstart/${exportId}/`);
-  const agrees = rows === events && keys === events;
-  print(`  DuckDB reads ${rows} rows and ${keys} different keys${agrees ? '' : ': NOT PROVEN'}`);
-  return agrees;
 }
 
 async function prove(
@@ -210,11 +173,9 @@ async function ensureEvents(
 }
 
 async function ensureExport(
-  options: QuickstartOptions,
+  { s3, print }: QuickstartOptions,
   api: Api,
-  { name: wanted, format }: Shown,
 ): Promise<{ readonly id: string }> {
-  const { s3, print } = options;
   const config = {
     bucket_name: s3.bucket,
     region: 'us-east-1',
@@ -222,16 +183,18 @@ async function ensureExport(
     aws_access_key_id: s3.accessKeyId,
     aws_secret_access_key: s3.secretAccessKey,
     endpoint_url: s3.endpoint,
-    ...format,
+    file_format: 'JSONLines',
+    compression: 'gzip',
   };
   const listed = await api.call('get', 'batch_exports');
   const earlier = listed.results.find(
-    ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
+    ({ name, destination }) =>
+      name === exportName && destination.config.endpoint_url === s3.endpoint,
   );
   if (earlier) return earlier;
-  print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
+  print('Creating an hourly JSONLines export to S3 over the API …');
   return api.call('post', 'batch_exports', {
-    body: { name: wanted, interval: 'hour', destination: { type: 'S3', config } },
+    body: { name: exportName, interval: 'hour', destination: { type: 'S3', config } },
   });
 }
 
