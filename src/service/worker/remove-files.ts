@@ -7,8 +7,8 @@ import type { ExportTable } from '../../rows/pipeline/table-format.ts';
 import {
   endRemoval,
   forgetLeftoverFiles,
-  type IntervalPlace,
   listLeftoverFiles,
+  type RemovalWork,
 } from '../../state/store/files/leftover-files.ts';
 import type { LogLevel } from '../../state/store/exports/log-entries.ts';
 import { knowsCommit } from '../../state/store/files/known-commits.ts';
@@ -16,14 +16,9 @@ import { readNow } from '../../state/store/intervals/ticks.ts';
 import type { Context } from '../use-cases/context.ts';
 import { readSigner } from '../use-cases/installation/signing.ts';
 
-interface Current extends IntervalPlace {
+interface Current extends Omit<RemovalWork, 'teamId' | 'externalId' | 'destination' | 'model'> {
   /** The export's table, which may need files of before; null or absent: it has none. */
   readonly table?: ExportTable | null;
-  readonly runId: string;
-  readonly era: string;
-  readonly generation: number;
-  readonly fileGeneration: number;
-  readonly manifestKey: string | null;
 }
 
 /** `failed` if nothing could be removed; `some` if files are left because of an error. */
