@@ -173,18 +173,15 @@ it('an error reports a role that may not read, and a database that does not answ
   ]);
 });
 
-atNight(
-  'the built-in model without its table is no model beside those of the installation, unless it is exported',
-  async () => {
-    const path = join(folderOfTest(), 'models.yaml');
-    await writeFile(path, `models:\n${entryOf('things', '')}`);
-    const open = async () => readerUrl;
-    const check = (env: Readonly<Record<string, string>>, isExported = false) =>
-      checkModels(readConfig(env), open, ['1'], async () => isExported);
-    const severities = (checked: Awaited<ReturnType<typeof check>>) =>
-      checked.map(({ model, findings }) => [model, findings[0]?.severity]);
-    expect(severities(await check({ MODELS_FILE: path }))).toEqual([['things', undefined]]);
-    expect(severities(await check({ MODELS_FILE: path }, true))[0]).toEqual(['events', 'error']);
-    expect(severities(await check({}))).toEqual([['events', 'error']]);
-  },
-);
+atNight('the built-in model without its table is no model, unless it is exported', async () => {
+  const path = join(folderOfTest(), 'models.yaml');
+  await writeFile(path, `models:\n${entryOf('things', '')}`);
+  const open = async () => readerUrl;
+  const check = (env: Readonly<Record<string, string>>, isExported = false) =>
+    checkModels(readConfig(env), open, ['1'], async () => isExported);
+  const severities = (checked: Awaited<ReturnType<typeof check>>) =>
+    checked.map(({ model, findings }) => [model, findings[0]?.severity]);
+  expect(severities(await check({ MODELS_FILE: path }))).toEqual([['things', undefined]]);
+  expect(severities(await check({ MODELS_FILE: path }, true))[0]).toEqual(['events', 'error']);
+  expect(severities(await check({}))).toEqual([['events', 'error']]);
+});

@@ -14,6 +14,7 @@ import {
 } from '../support/source-sessions.ts';
 import { columnBytes, createEvents, readAll, hourRequest } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
+import { atNight } from '../support/nightly.ts';
 import { asRole } from '../support/template-database.ts';
 
 /** It lets sessions prepare transactions, which is off by default. */
@@ -224,7 +225,7 @@ it('waits for the prepared transactions that were pending, and for no others', a
   await other.query(`ROLLBACK PREPARED 'leaked ${tag}'`);
 });
 
-it('does not wait for our own exports, nor for other databases', async () => {
+atNight('does not wait for our own exports, nor for other databases', async () => {
   const other = await createEmptyDatabase(postgres.server);
   const foreign = await openSession(other.url);
   await foreign.query('BEGIN; SELECT 1');
@@ -243,7 +244,7 @@ it('says so when the bound is hit', async () => {
   expect(await settle(sourceOf(200))).toMatchObject({ settled: false });
 });
 
-it('sees every transaction also as a role without privileges', async () => {
+atNight('sees every transaction also as a role without privileges', async () => {
   const role = `settler_${database.url.slice(-12)}`;
   await database.admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'settler'`);
   const url = asRole(database.url, role, 'settler');

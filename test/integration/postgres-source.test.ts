@@ -15,6 +15,7 @@ import {
 } from '../support/source-tables.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
+import { atNight } from '../support/nightly.ts';
 import { useStage } from '../support/use-stage.ts';
 
 const day = '2024-03-01T00:00:00Z';
@@ -141,7 +142,7 @@ describe('reading again', () => {
     expect(await digests()).toEqual(before);
   });
 
-  it('cuts the same blocks', async () => {
+  atNight('cuts the same blocks', async () => {
     const counts = async () => (await read(wide)).blocks.map(({ rowCount }) => rowCount);
     expect(await counts()).toEqual(await counts());
   });

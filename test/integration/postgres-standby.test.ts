@@ -51,34 +51,31 @@ const hourToNow = async () => {
   return { start: end - 3_600_000, end };
 };
 
-atNight(
-  'a walsender counts with its message, which may have several transactions, unless it streams',
-  async () => {
-    const config = { connectionString: replication.primary.adminUrl, replication: 'database' };
-    const walsender = new Client(config);
-    await walsender.connect();
-    onTestFinished(() => walsender.end());
-    const { rows } = await walsender.query<{ pid: number }>('select pg_backend_pid() as pid');
-    await observer.query('select pg_advisory_lock(7)');
-    const message = walsender.query('begin; commit; select pg_advisory_xact_lock(7)');
-    const seen = await until(
-      async () => {
-        const { sessions } = await readLook(observer, never);
-        const isThere = sessions.some(
-          ({ pid, messageAt }) => pid === rows[0]?.pid && messageAt !== null,
-        );
-        return isThere ? sessions : null;
-      },
-      { message: 'the walsender waits for the lock' },
-    );
-    await observer.query('select pg_advisory_unlock(7)');
-    await message;
-    const counted = seen.filter(({ messageAt }) => messageAt !== null);
-    expect(counted.map(({ pid }) => pid)).toEqual([rows[0]?.pid]);
-    // That of the standby.
-    expect(seen.length).toBeGreaterThan(1);
-  },
-);
+atNight('a walsender counts with its message, unless it streams', async () => {
+  const config = { connectionString: replication.primary.adminUrl, replication: 'database' };
+  const walsender = new Client(config);
+  await walsender.connect();
+  onTestFinished(() => walsender.end());
+  const { rows } = await walsender.query<{ pid: number }>('select pg_backend_pid() as pid');
+  await observer.query('select pg_advisory_lock(7)');
+  const message = walsender.query('begin; commit; select pg_advisory_xact_lock(7)');
+  const seen = await until(
+    async () => {
+      const { sessions } = await readLook(observer, never);
+      const isThere = sessions.some(
+        ({ pid, messageAt }) => pid === rows[0]?.pid && messageAt !== null,
+      );
+      return isThere ? sessions : null;
+    },
+    { message: 'the walsender waits for the lock' },
+  );
+  await observer.query('select pg_advisory_unlock(7)');
+  await message;
+  const counted = seen.filter(({ messageAt }) => messageAt !== null);
+  expect(counted.map(({ pid }) => pid)).toEqual([rows[0]?.pid]);
+  // That of the standby.
+  expect(seen.length).toBeGreaterThan(1);
+});
 
 it('a standby is settled once it shows what its primary had written when the last transaction ended', async () => {
   await replication.pauseReplay();
@@ -173,51 +170,48 @@ async function behindOneAddress(options: object = {}) {
   return { source, proxy, lead, url: url.href };
 }
 
-atNight(
-  'our own database is not a standby, even if a failover leads its address there for a while',
-  async () => {
-    const { proxy, lead, url } = await behindOneAddress();
-    const db = openDatabase({
-      connectionString: url,
-      applicationName: 'sluice-own',
-      maxConnections: 1,
-      writes: true,
-      onError: () => {},
-    });
-    const pidOf = async (sql: Pick<typeof db, 'query'>) => {
-      const [row] = await sql.query<{ pid: number }>('select pg_backend_pid() as pid');
-      return row?.pid;
-    };
-    onTestFinished(async () => {
-      await db.close();
-      await proxy.close();
-      await writer.query('drop table if exists own');
-    });
-    await db.query('create table own (n int)');
-    await replication.untilReplayed();
-    lead('standby');
-    proxy.cut();
-    // Without the refusal this connection would stay in the pool, and give answers of before.
-    await until(async () => {
-      const answer = await db.query('select n from own').catch((error: Error) => error);
-      if (!(answer instanceof Error)) throw new Error('a standby was asked');
-      return isDatabaseUnavailable(answer) && 'code' in answer && answer.code === '25006';
-    });
-    lead('primary');
-    await db.transaction((tx) => tx.query('insert into own values (1)'));
+atNight('our own database is not a standby, even if its address leads there', async () => {
+  const { proxy, lead, url } = await behindOneAddress();
+  const db = openDatabase({
+    connectionString: url,
+    applicationName: 'sluice-own',
+    maxConnections: 1,
+    writes: true,
+    onError: () => {},
+  });
+  const pidOf = async (sql: Pick<typeof db, 'query'>) => {
+    const [row] = await sql.query<{ pid: number }>('select pg_backend_pid() as pid');
+    return row?.pid;
+  };
+  onTestFinished(async () => {
+    await db.close();
+    await proxy.close();
+    await writer.query('drop table if exists own');
+  });
+  await db.query('create table own (n int)');
+  await replication.untilReplayed();
+  lead('standby');
+  proxy.cut();
+  // Without the refusal this connection would stay in the pool, and give answers of before.
+  await until(async () => {
+    const answer = await db.query('select n from own').catch((error: Error) => error);
+    if (!(answer instanceof Error)) throw new Error('a standby was asked');
+    return isDatabaseUnavailable(answer) && 'code' in answer && answer.code === '25006';
+  });
+  lead('primary');
+  await db.transaction((tx) => tx.query('insert into own values (1)'));
 
-    // A server that ceases to take writes does not end its connections.
-    const last = await pidOf(db);
-    const refused = db.transaction(async (tx) => {
-      await tx.query('set transaction read only');
-      await tx.query('insert into own values (2)');
-    });
-    expect(isDatabaseUnavailable(await refused.catch((error: unknown) => error))).toBe(true);
-    expect(await pidOf(db)).not.toBe(last);
-  },
-);
+  // A server that ceases to take writes does not end its connections.
+  const last = await pidOf(db);
+  const refused = db.transaction(async (tx) => {
+    await tx.query('set transaction read only');
+    await tx.query('insert into own values (2)');
+  });
+  expect(isDatabaseUnavailable(await refused.catch((error: unknown) => error))).toBe(true);
+  expect(await pidOf(db)).not.toBe(last);
+});
 
-it('rows are read only from the server that settled, if one address leads to several', async () => {
+atNight('rows are read only from the server that settled, wherever the address leads', async () => {
   const { source, proxy, lead } = await behindOneAddress();
   onTestFinished(async () => {
     await proxy.close();
@@ -245,27 +239,24 @@ it('rows are read only from the server that settled, if one address leads to sev
   expect(await mayHaveLateRows(source, request, nothing, position, never, server)).toBe(true);
 });
 
-atNight(
-  'a wait does not go on at another server, which does not show its transactions',
-  async () => {
-    const { source, proxy, lead } = await behindOneAddress({ settlePollMs: 200 });
-    onTestFinished(async () => {
-      await writer.query('rollback');
-      await proxy.close();
-    });
-    await writer.query('begin');
-    await insert();
-    const settling = source.settle(await hourToNow(), never);
-    const outcome = settling.then(
-      ({ settled }) => `settled: ${settled}`,
-      ({ code }) => code,
-    );
-    await untilLooked();
-    lead('standby');
-    proxy.cut();
-    expect(await outcome).toBe('source.unavailable');
-  },
-);
+atNight('a wait does not go on at another server', async () => {
+  const { source, proxy, lead } = await behindOneAddress({ settlePollMs: 200 });
+  onTestFinished(async () => {
+    await writer.query('rollback');
+    await proxy.close();
+  });
+  await writer.query('begin');
+  await insert();
+  const settling = source.settle(await hourToNow(), never);
+  const outcome = settling.then(
+    ({ settled }) => `settled: ${settled}`,
+    ({ code }) => code,
+  );
+  await untilLooked();
+  lead('standby');
+  proxy.cut();
+  expect(await outcome).toBe('source.unavailable');
+});
 
 /** Waits until the settling session on the primary has looked again. */
 async function untilLooked(): Promise<void> {

@@ -27,6 +27,7 @@ import {
 } from '../support/s3-destination.ts';
 import type { Fault, ForeignAnswer } from '../support/s3-server/faults.ts';
 import type { OperationName } from '../support/s3-server/operations.ts';
+import { firstByDay } from '../support/nightly.ts';
 import type { S3Quirks } from '../support/s3-server/quirks.ts';
 
 let store: OpenedStore;
@@ -140,7 +141,7 @@ describe('a refusal', () => {
   });
 
   describe.each(answers)('with %s', (_, effect, code, detail) => {
-    it.each(Object.entries(calls))('is final for %s', async (operation, call) => {
+    it.each(firstByDay(3, Object.entries(calls)))('is final for %s', async (operation, call) => {
       store = await openStore();
       const match = { operation: operation as OperationName };
       store.server.faults.add({ match, ...forever, effect });

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { createPostgresSource, ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { atNight } from '../../support/nightly.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 
 const api = useApi();
@@ -45,7 +46,7 @@ describe('start', () => {
     });
   });
 
-  test('beyond the limit of concurrent backfills is refused with Retry-After', async () => {
+  atNight('beyond the limit of concurrent backfills is refused with Retry-After', async () => {
     const [, team] = api.tenant.projectIds;
     const path = `/api/projects/${team}/batch_exports`;
     const start = async () => {

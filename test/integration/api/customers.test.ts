@@ -9,6 +9,7 @@ import { type ApiUnderTest, startApiBeside, useApi } from '../../support/api-und
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { shopModelsAt } from '../../support/stranger-shop.ts';
+import { atNight } from '../../support/nightly.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
 
 let operator: ApiClient;
@@ -175,7 +176,7 @@ describe('the tenant key of a new project', () => {
     expect((await create("O'Brien")).body.warnings).toEqual([]);
   });
 
-  test('is taken with a warning if a model does not answer', async () => {
+  atNight('is taken with a warning if a model does not answer', async () => {
     const create = await startOver(
       (name) => ['events', 'orders'].includes(name),
       'postgres://nobody@127.0.0.1:1/none',

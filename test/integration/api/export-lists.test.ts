@@ -5,7 +5,7 @@ import { checkLateness } from '../../../src/state/store/exports/export-states.ts
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
-import { firstByDay } from '../../support/nightly.ts';
+import { atNight } from '../../support/nightly.ts';
 import { get } from 'node:http';
 import { countExportHealths } from '../../../src/state/store/exports/export-lists.ts';
 
@@ -217,21 +217,22 @@ describe('search and order', () => {
     expect([count, found]).toEqual([5_000, names(...first)]);
   });
 
-  test.each(
-    firstByDay(1, ['ordering=health&search=export', 'ordering=name', 'ordering=-last_run']),
-  )('the pages of %s have each export once', async (query) => {
-    const seen: unknown[] = [];
-    // A page of large items ends early.
-    let page = await list(`${query}&limit=1000`);
-    while (page.names.length > 0) {
-      seen.push(...page.names);
-      page = await list(`${query}&limit=1000&offset=${seen.length}`);
-    }
-    expect(new Set(seen).size).toBe(5_000);
-    expect(seen).toHaveLength(5_000);
-    const beyond = await list(`${query}&offset=6000`);
-    expect([beyond.count, beyond.names, beyond.body.next]).toEqual([5_000, [], null]);
-  });
+  atNight.each(['ordering=name', 'ordering=-last_run', 'ordering=health&search=export'])(
+    'the pages of %s have each export once',
+    async (query) => {
+      const seen: unknown[] = [];
+      // A page of large items ends early.
+      let page = await list(`${query}&limit=1000`);
+      while (page.names.length > 0) {
+        seen.push(...page.names);
+        page = await list(`${query}&limit=1000&offset=${seen.length}`);
+      }
+      expect(new Set(seen).size).toBe(5_000);
+      expect(seen).toHaveLength(5_000);
+      const beyond = await list(`${query}&offset=6000`);
+      expect([beyond.count, beyond.names, beyond.body.next]).toEqual([5_000, [], null]);
+    },
+  );
 });
 
 test('the count by health looks at each export once', async () => {

@@ -212,7 +212,7 @@ describe('filters of PostHog', () => {
   }
 
   describe('a filter selects the rows that PostHog selects', () => {
-    const filters = firstByDay(6, [
+    const filters = firstByDay(4, [
       [{ key: 'plan', value: ['pro', "it's"], operator: 'exact', type: 'event' }, ['odd', 'pro']],
       [{ key: 'plan', value: 'pro', operator: 'is_not' }, ['free', 'none', 'nothing', 'odd']],
       [{ key: 'rate', value: '0%', operator: 'icontains' }, ['free']],

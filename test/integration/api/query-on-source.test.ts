@@ -167,7 +167,7 @@ describe('a new export', () => {
     expect(known.status).toBe(201);
   });
 
-  test('names a changed type if its query reads the column, and else what is at fault', async () => {
+  atNight('names a changed type if its query reads the column', async () => {
     const model = 'changed';
     const attrOf = async (changes: object) => {
       const { body } = await create({ model, ...changes });

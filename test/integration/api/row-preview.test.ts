@@ -116,7 +116,7 @@ describe('the row preview', () => {
     expect(Number(rows[0]?.[1])).toBe(0.5);
   });
 
-  test('has infinite times as the export writes them', async () => {
+  atNight('has infinite times as the export writes them', async () => {
     await insertEvents(api.teamId, 'endless', 1);
     await api.sql`update events set timestamp = 'infinity' where event = 'endless'`;
     const shown = async (infinity: string) => {
@@ -163,7 +163,7 @@ describe('the row preview', () => {
     expect(valuesOf('event')).toEqual(['old', 'old']);
   });
 
-  test('is stopped if the source takes too long', async () => {
+  atNight('is stopped if the source takes too long', async () => {
     const preview = await previewBeside(api.databaseUrl, 300);
     await api.db.transaction(async (tx) => {
       await tx.query('lock table events in access exclusive mode');
@@ -289,7 +289,7 @@ describe('exports that are not saved', () => {
       );
     });
 
-    test('have the only model as the default, and none among several without events', async () => {
+    atNight('have the only model as the default, and none among several', async () => {
       const besideWith = (...names: string[]) =>
         startApiBeside(api, ({ models: all }) => {
           const models = all.filter(({ name }) => names.includes(name));

@@ -13,7 +13,7 @@ import { describeError } from '../../../src/foundation/domain/describe-error.ts'
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { asRole } from '../../support/template-database.ts';
 import { plainColumn, plainModel } from '../../support/plain-model.ts';
-import { firstByDay } from '../../support/nightly.ts';
+import { firstByDay, isNightly } from '../../support/nightly.ts';
 import { hourRequest } from '../../support/source-tables.ts';
 
 /** A role that has nothing yet, and its name in SQL. */
@@ -182,7 +182,7 @@ describe('culprits', () => {
     });
   });
 
-  describe('a text that has no form in UTF-8', () => {
+  describe.runIf(isNightly)('a text that has no form in UTF-8', () => {
     const database = useStage(() =>
       createEmptyDatabase(undefined, `encoding 'WIN1252' locale 'C'`),
     );

@@ -114,57 +114,51 @@ test('a transaction that was waited for in vain is named at once by the next int
   expect(await source.settle(await lastHour(), never)).toMatchObject({ settled: true });
 });
 
-atNight(
-  'a thousand runs that wait for one transaction cost the source few looks, and all settle once it has ended',
-  async () => {
-    const writer = await openTransaction();
-    const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
-    const interval = await lastHour();
-    const runs = Array.from({ length: 1_000 });
-    const settle = (wait: SettleWait) =>
-      Promise.all(runs.map(() => source.settle(interval, never, wait)));
-    const waited = await settle({ patienceMs: 500 });
-    for (const { settled, leftMs } of waited)
-      expect([settled, (leftMs ?? 0) > 0]).toEqual([false, true]);
-    // One every 20 ms, a few of them for the first short pauses.
-    expect(looks()).toBeLessThan(60);
-    const before = looks();
-    const { pending } = waited[0] ?? { pending: [] };
-    // What others have waited for already is not waited for now.
-    expect((await settle({ patienceMs: 500 })).every(({ settled }) => !settled)).toBe(true);
-    const again = await settle({ patienceMs: 500, waitedMs: 1_000, pending });
-    expect(again.every((one) => !one.settled && one.pending.join() === pending.join())).toBe(true);
-    expect(looks() - before).toBeLessThan(10);
+atNight('a thousand runs that wait for one transaction cost the source few looks', async () => {
+  const writer = await openTransaction();
+  const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
+  const interval = await lastHour();
+  const runs = Array.from({ length: 1_000 });
+  const settle = (wait: SettleWait) =>
+    Promise.all(runs.map(() => source.settle(interval, never, wait)));
+  const waited = await settle({ patienceMs: 500 });
+  for (const { settled, leftMs } of waited)
+    expect([settled, (leftMs ?? 0) > 0]).toEqual([false, true]);
+  // One every 20 ms, a few of them for the first short pauses.
+  expect(looks()).toBeLessThan(60);
+  const before = looks();
+  const { pending } = waited[0] ?? { pending: [] };
+  // What others have waited for already is not waited for now.
+  expect((await settle({ patienceMs: 500 })).every(({ settled }) => !settled)).toBe(true);
+  const again = await settle({ patienceMs: 500, waitedMs: 1_000, pending });
+  expect(again.every((one) => !one.settled && one.pending.join() === pending.join())).toBe(true);
+  expect(looks() - before).toBeLessThan(10);
 
-    const later = await openTransaction();
-    await writer.query(`PREPARE TRANSACTION 'while it waits'`);
-    const prepared = await settle({ waitedMs: 2_000, pending });
-    const names = prepared[0]?.pending ?? [];
-    expect(names[0]).toMatch(/^prepared:/);
-    await database.sql`COMMIT PREPARED 'while it waits'`;
-    const done = await settle({ waitedMs: 3_000, pending: names });
-    expect(done.every(({ settled }) => settled)).toBe(true);
-    await later.query('COMMIT');
-  },
-);
+  const later = await openTransaction();
+  await writer.query(`PREPARE TRANSACTION 'while it waits'`);
+  const prepared = await settle({ waitedMs: 2_000, pending });
+  const names = prepared[0]?.pending ?? [];
+  expect(names[0]).toMatch(/^prepared:/);
+  await database.sql`COMMIT PREPARED 'while it waits'`;
+  const done = await settle({ waitedMs: 3_000, pending: names });
+  expect(done.every(({ settled }) => settled)).toBe(true);
+  await later.query('COMMIT');
+});
 
-atNight(
-  'a session to our own tables is waited for only if its transaction is from before the end',
-  async () => {
-    const store = openTestPool(database.url, 1);
-    const { source } = watchedSource({ settleTimeoutMs: 500 });
-    onTestFinished(() => store.close());
-    await store.transaction(async (tx) => {
-      await tx.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
-      const { end } = await lastHour();
-      expect(await source.settle({ start: 0, end: 3_600_000 }, never)).toMatchObject({
-        settled: true,
-      });
-      const found = await source.settle({ start: end, end: end + 1 }, never);
-      expect(found).toMatchObject({ settled: false, reason: 'transactions' });
+atNight('a session to our tables is waited for only if it began before the end', async () => {
+  const store = openTestPool(database.url, 1);
+  const { source } = watchedSource({ settleTimeoutMs: 500 });
+  onTestFinished(() => store.close());
+  await store.transaction(async (tx) => {
+    await tx.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
+    const { end } = await lastHour();
+    expect(await source.settle({ start: 0, end: 3_600_000 }, never)).toMatchObject({
+      settled: true,
     });
-  },
-);
+    const found = await source.settle({ start: end, end: end + 1 }, never);
+    expect(found).toMatchObject({ settled: false, reason: 'transactions' });
+  });
+});
 
 atNight('an idle connection that was lost is replaced', async () => {
   const name = 'lost while idle';

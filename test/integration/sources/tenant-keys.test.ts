@@ -100,26 +100,21 @@ test('a new project does not take the key of another one by its id', async () =>
   );
 });
 
-atNight(
-  'models check says which type the column wants, and which projects have another',
-  async () => {
-    const check = async (name: string, keys: readonly string[]) =>
-      (await checkModel(side.url, modelOf(name), keys)).findings.map(
-        ({ severity, detail }) => `${severity}: ${detail}`,
-      );
-    const wanted =
-      /customer is uuid, so the tenant_key of a project must be a UUID. These are not: "7"/;
-    expect(await check('rows_uuid', [customers.uuid[0], '7'])).toContainEqual(
-      expect.stringMatching(new RegExp(`warning: ${wanted.source}`)),
+atNight('models check says which type the column wants, and who has another one', async () => {
+  const check = async (name: string, keys: readonly string[]) =>
+    (await checkModel(side.url, modelOf(name), keys)).findings.map(
+      ({ severity, detail }) => `${severity}: ${detail}`,
     );
-    expect(await check('rows_uuid', ['7'])).toContainEqual(
-      expect.stringMatching(new RegExp(`error: ${wanted.source}`)),
-    );
-    expect((await check('rows_bigint', ['9223372036854775808'])).join()).toContain(
-      'a whole number',
-    );
-    expect((await check('rows_text', ['7', 'Acme'])).join()).not.toContain('tenant_key');
-    await side.sql`create table rows_real (id bigint, customer float8 not null, at timestamptz)`;
-    expect((await check('rows_real', ['7'])).join()).toContain('must be text, uuid or an integer');
-  },
-);
+  const wanted =
+    /customer is uuid, so the tenant_key of a project must be a UUID. These are not: "7"/;
+  expect(await check('rows_uuid', [customers.uuid[0], '7'])).toContainEqual(
+    expect.stringMatching(new RegExp(`warning: ${wanted.source}`)),
+  );
+  expect(await check('rows_uuid', ['7'])).toContainEqual(
+    expect.stringMatching(new RegExp(`error: ${wanted.source}`)),
+  );
+  expect((await check('rows_bigint', ['9223372036854775808'])).join()).toContain('a whole number');
+  expect((await check('rows_text', ['7', 'Acme'])).join()).not.toContain('tenant_key');
+  await side.sql`create table rows_real (id bigint, customer float8 not null, at timestamptz)`;
+  expect((await check('rows_real', ['7'])).join()).toContain('must be text, uuid or an integer');
+});

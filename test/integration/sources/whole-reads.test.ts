@@ -182,7 +182,7 @@ describe('counts of rows', () => {
     expect(await readAll(snapshot)).toBe(many.rows);
   });
 
-  test('many rows can be counted after they were read, without another connection', async () => {
+  atNight('many rows can be counted after they were read, without another connection', async () => {
     const snapshot = await open(many.team);
     onTestFinished(async () => {
       await allowConnections(true);

@@ -9,6 +9,7 @@ import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-wa
 import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/coverage.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { hourMs, useRunSide } from '../../support/run-side.ts';
 
 const side = useRunSide({ secondOpinionMs: 0 });
@@ -204,7 +205,7 @@ async function markOf(id: string): Promise<Instant | null> {
 }
 
 describe('over random histories', () => {
-  const seeds = Array.from({ length: 30 }, (_, seed) => seed);
+  const seeds = Array.from({ length: isNightly ? 30 : 12 }, (_, seed) => seed);
 
   it.each(seeds)(
     'coverage, holes and the mark are those of what happened (seed %i)',

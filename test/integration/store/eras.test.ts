@@ -57,7 +57,7 @@ describe('the current era', () => {
     expect((await listEras(db))[1]?.reason).toMatch(/failed over.*the timeline \(8 → 1\)/);
   });
 
-  const moves = firstByDay(2, [
+  const moves = firstByDay(1, [
     ['system_identifier', `update eras set system_identifier = '1'`],
     ['timeline and database_oid', 'update eras set database_oid = 1, timeline = 9'],
     ['database_oid', 'update eras set database_oid = 1'],

@@ -95,7 +95,7 @@ describe('statements of an export', () => {
     }
   });
 
-  it('have an open interval until it is delivered, and book what changed', async () => {
+  atNight('have an open interval until it is delivered, and book what changed', async () => {
     const id = await exportOfHours(2);
     await make(id);
     await runAll(id);
@@ -155,7 +155,7 @@ describe('statements of an export', () => {
     expect((await readStatement(2)).statement.bookings).toEqual([]);
   });
 
-  it('say how many rows a person was shown before delivered rows were removed', async () => {
+  atNight('say how many rows a person was shown before delivered rows were removed', async () => {
     const { context, db, teamId } = side;
     const id = await exportOfHours(2);
     await runAll(id);
@@ -187,7 +187,7 @@ describe('statements of an export', () => {
     expect(await findRemovalRequest(db, id, retry)).toMatchObject({ request: retry, shown: 7 });
   });
 
-  it('name intervals before the first period if a backfill delivers them', async () => {
+  atNight('name intervals before the first period if a backfill delivers them', async () => {
     const id = await stated(1);
     await backfill(id, Date.parse('2025-01-01T00:00:00Z'));
     await runAll(id);
@@ -198,7 +198,7 @@ describe('statements of an export', () => {
     expect(period.start).toBe(period.end);
   });
 
-  it('wait in order while the place refuses them', async () => {
+  atNight('wait in order while the place refuses them', async () => {
     const id = await exportOfHours(1);
     // A file is where the folder would be.
     await writeFile(join(root(), 'acme'), '');

@@ -16,7 +16,7 @@ import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { hourMs } from '../../support/run-side.ts';
 import { insertEvents } from '../../support/source-tables.ts';
-import { firstByDay } from '../../support/nightly.ts';
+import { atNight, firstByDay } from '../../support/nightly.ts';
 import { useStatementBench } from '../../support/statement-bench.ts';
 
 const bench = useStatementBench();
@@ -100,7 +100,7 @@ it('the certificate of an erasure has the files with their digests, and both che
 });
 
 describe('the delivery record', () => {
-  it('sums what the newest statements say of a month, and both checkers check it', async () => {
+  atNight('sums what the newest statements say of a month, and is checked', async () => {
     const { context, teamId } = side;
     await sweep();
     const [sums] = await side.sql<{ rows: number; intervals: number; month: string }>`

@@ -68,32 +68,29 @@ it('catches up on a thousand missed ticks without a cap, each interval at the en
   expect(await nextTickInMs(id)).toBeGreaterThan(0);
 });
 
-atNight(
-  'decides an export that is due behind one with thousands of overdue ticks in its first page',
-  async () => {
-    const flood = await side.createExport({
-      interval: 'every 5 minutes',
-      createdMsAgo: 15_000 * 300_000,
-    });
-    const due = await side.createExport();
-    const pages: number[] = [];
-    const context = {
-      ...side.context,
-      db: {
-        ...side.db,
-        async transaction<T>(work: Parameters<typeof side.db.transaction<T>>[0]): Promise<T> {
-          const result = await side.db.transaction(work);
-          pages.push((await side.listRuns(due.id)).length);
-          return result;
-        },
+atNight('decides an export that is due behind thousands of overdue ticks of another', async () => {
+  const flood = await side.createExport({
+    interval: 'every 5 minutes',
+    createdMsAgo: 15_000 * 300_000,
+  });
+  const due = await side.createExport();
+  const pages: number[] = [];
+  const context = {
+    ...side.context,
+    db: {
+      ...side.db,
+      async transaction<T>(work: Parameters<typeof side.db.transaction<T>>[0]): Promise<T> {
+        const result = await side.db.transaction(work);
+        pages.push((await side.listRuns(due.id)).length);
+        return result;
       },
-    };
-    await decide(context);
-    expect([pages[0], Math.max(...pages)]).toEqual([1, 1]);
-    // One more if five minutes begin meanwhile.
-    expect([15_000, 15_001]).toContain((await listTicks(flood.id)).length);
-  },
-);
+    },
+  };
+  await decide(context);
+  expect([pages[0], Math.max(...pages)]).toEqual([1, 1]);
+  // One more if five minutes begin meanwhile.
+  expect([15_000, 15_001]).toContain((await listTicks(flood.id)).length);
+});
 
 it('stores ticks of a pause and outside the window as rows without a run', async () => {
   const now = await readNow(side.db);
