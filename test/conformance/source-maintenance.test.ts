@@ -5,7 +5,6 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { findReaders } from '../../src/rows/sources/postgres/blockers.ts';
 import type { Look } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { withClient } from '../support/drop-database.ts';
-import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -304,7 +303,7 @@ describe('maintenance of a source', () => {
 
 describe.skipIf(choosePrograms() === null)('autovacuum to prevent wraparound', () => {
   // It takes 100,000 transactions.
-  atNight('is not waited for', async () => {
+  test('is not waited for', async () => {
     const server = await startSourceServer({
       autovacuum_freeze_max_age: '100000',
       autovacuum_naptime: '1s',

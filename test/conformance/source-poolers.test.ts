@@ -6,11 +6,10 @@ import { hasPgbouncer, type Pooler, startPgbouncer } from '../support/pgbouncer.
 import { caseRequest, outcomeOf, relation, useSourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
-import { atNight, firstByDay } from '../support/nightly.ts';
 
 const never = new AbortController().signal;
 
-describe.skipIf(!hasPgbouncer).each(firstByDay(1, ['transaction', 'session'] as const))(
+describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
   'behind a PgBouncer that pools by %s',
   (mode) => {
     const { server, shop, admin } = useSourceCase();
@@ -143,7 +142,7 @@ describe.skipIf(!hasPgbouncer).each(firstByDay(1, ['transaction', 'session'] as 
       );
     });
 
-    (mode === 'session' ? test.skip : atNight)('what it says says who must act', async () => {
+    test.skipIf(mode === 'session')('what it says says who must act', async () => {
       const openAt = async (
         more: Readonly<Record<string, string | number>>,
         change: (url: URL) => void = () => {},

@@ -174,7 +174,7 @@ atNight(
   },
 );
 
-test('rows that no run can wait for, and columns without a right, are warned of', async () => {
+atNight('rows that no run can wait for, and columns without a right, are warned of', async () => {
   await shop.create(`create materialized view shop.kept as select * from shop.base;
       create view shop.of_kept as select * from shop.kept;
       create table shop.partly (like shop.base including all); insert into shop.partly select * from shop.base`);
@@ -272,73 +272,79 @@ describe('an exporter with a slow destination', () => {
   });
 });
 
-test('a dump by a role that can write nothing is not waited for, and what is waited for is named', async () => {
-  const dumper = `${shop.reader}_dumper`;
-  await shop.run(
-    `create role ${dumper} login password 'dumper'; grant pg_read_all_data to ${dumper}`,
-  );
-  const url = new URL(server.url);
-  url.username = dumper;
-  url.password = 'dumper';
-  url.searchParams.set('application_name', 'pg_dump');
-  const dump = new Client({ connectionString: url.href });
-  const writer = new Client({ connectionString: server.url, application_name: 'billing' });
-  await Promise.all([dump.connect(), writer.connect()]);
-  await dump.query('begin isolation level repeatable read read only; select from shop.base');
-  const { interval } = caseRequest();
-  const settle = (settleTimeoutMs: number) =>
-    shop.source({}, { settleTimeoutMs }).settle(interval, never);
-  expect((await settle(60_000)).settled).toBe(true);
+atNight(
+  'a dump by a role that can write nothing is not waited for, and what is waited for is named',
+  async () => {
+    const dumper = `${shop.reader}_dumper`;
+    await shop.run(
+      `create role ${dumper} login password 'dumper'; grant pg_read_all_data to ${dumper}`,
+    );
+    const url = new URL(server.url);
+    url.username = dumper;
+    url.password = 'dumper';
+    url.searchParams.set('application_name', 'pg_dump');
+    const dump = new Client({ connectionString: url.href });
+    const writer = new Client({ connectionString: server.url, application_name: 'billing' });
+    await Promise.all([dump.connect(), writer.connect()]);
+    await dump.query('begin isolation level repeatable read read only; select from shop.base');
+    const { interval } = caseRequest();
+    const settle = (settleTimeoutMs: number) =>
+      shop.source({}, { settleTimeoutMs }).settle(interval, never);
+    expect((await settle(60_000)).settled).toBe(true);
 
-  // PostgreSQL does not show that it is READ ONLY.
-  const superuser = new Client({ connectionString: server.url, application_name: 'pg_dump' });
-  await superuser.connect();
-  await superuser.query('begin isolation level repeatable read read only');
-  await superuser.query('select from shop.base');
-  expect(await settle(1_500)).toMatchObject({
-    settled: false,
-    blockers: [
-      expect.stringMatching(/application pg_dump, transaction .*, nothing written so far\)$/),
-    ],
-  });
-  await superuser.end();
+    // PostgreSQL does not show that it is READ ONLY.
+    const superuser = new Client({ connectionString: server.url, application_name: 'pg_dump' });
+    await superuser.connect();
+    await superuser.query('begin isolation level repeatable read read only');
+    await superuser.query('select from shop.base');
+    expect(await settle(1_500)).toMatchObject({
+      settled: false,
+      blockers: [
+        expect.stringMatching(/application pg_dump, transaction .*, nothing written so far\)$/),
+      ],
+    });
+    await superuser.end();
 
-  await writer.query('begin');
-  // On a busy server the patience can end before the rights of the dumper are known.
-  const blockers = expect.arrayContaining([
-    expect.stringMatching(
-      /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z, nothing written so far\)$/,
-    ),
-  ]);
-  const waiting = shop.source({}, { settleTimeoutMs: 60_000 });
-  const waited = await waiting.settle(interval, never, { patienceMs: 1_000 });
-  expect(waited).toMatchObject({ settled: false, reason: 'transactions', blockers });
-  const { pending } = waited;
-  const again = await waiting.settle(interval, never, { pending, waitedMs: 1_000 });
-  expect(again).toMatchObject({ settled: false, pending, blockers });
-  await writer.query('rollback');
-
-  // Each of these lets it write.
-  const rights = firstByDay(1, [
-    [`grant insert (v) on shop.base to ${dumper}`, `revoke insert (v) on shop.base from ${dumper}`],
-    [`grant delete on shop.base to ${dumper}`, `revoke delete on shop.base from ${dumper}`],
-    [
-      `create function public.lends() returns int language sql security definer as 'select 1'`,
-      'drop function public.lends()',
-    ],
-    [`alter role ${dumper} createrole`, `alter role ${dumper} nocreaterole`],
-  ]);
-  for (const [give = '', take = ''] of rights) {
-    await shop.run(give);
-    const { settled, blockers } = await settle(700);
-    expect([give, settled, blockers]).toEqual([
-      give,
-      false,
-      [expect.stringContaining(`role ${dumper}, application pg_dump`)],
+    await writer.query('begin');
+    // On a busy server the patience can end before the rights of the dumper are known.
+    const blockers = expect.arrayContaining([
+      expect.stringMatching(
+        /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z, nothing written so far\)$/,
+      ),
     ]);
-    await shop.run(take);
-  }
-  expect((await settle(60_000)).settled).toBe(true);
-  await Promise.all([dump.end(), writer.end()]);
-  await shop.run(`drop role ${dumper}`);
-});
+    const waiting = shop.source({}, { settleTimeoutMs: 60_000 });
+    const waited = await waiting.settle(interval, never, { patienceMs: 1_000 });
+    expect(waited).toMatchObject({ settled: false, reason: 'transactions', blockers });
+    const { pending } = waited;
+    const again = await waiting.settle(interval, never, { pending, waitedMs: 1_000 });
+    expect(again).toMatchObject({ settled: false, pending, blockers });
+    await writer.query('rollback');
+
+    // Each of these lets it write.
+    const rights = firstByDay(1, [
+      [
+        `grant insert (v) on shop.base to ${dumper}`,
+        `revoke insert (v) on shop.base from ${dumper}`,
+      ],
+      [`grant delete on shop.base to ${dumper}`, `revoke delete on shop.base from ${dumper}`],
+      [
+        `create function public.lends() returns int language sql security definer as 'select 1'`,
+        'drop function public.lends()',
+      ],
+      [`alter role ${dumper} createrole`, `alter role ${dumper} nocreaterole`],
+    ]);
+    for (const [give = '', take = ''] of rights) {
+      await shop.run(give);
+      const { settled, blockers } = await settle(700);
+      expect([give, settled, blockers]).toEqual([
+        give,
+        false,
+        [expect.stringContaining(`role ${dumper}, application pg_dump`)],
+      ]);
+      await shop.run(take);
+    }
+    expect((await settle(60_000)).settled).toBe(true);
+    await Promise.all([dump.end(), writer.end()]);
+    await shop.run(`drop role ${dumper}`);
+  },
+);

@@ -2,7 +2,6 @@
 
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/foundation/domain/errors.ts';
-import { casesOf, firstByDay, isNightly } from '../support/nightly.ts';
 import { useStage } from '../support/use-stage.ts';
 import {
   type Asked,
@@ -57,7 +56,7 @@ interface Outage extends Scenario {
 }
 
 /** At night each has 500 exports: about a quarter of an hour on a machine that does nothing else. */
-const byDay: readonly Outage[] = [
+const outages: readonly Outage[] = [
   {
     name: 'store and source, and the source is back first',
     world: both(storeAway(1.5, 4), sourceAway(2, 3)),
@@ -67,8 +66,6 @@ const byDay: readonly Outage[] = [
     name: 'their store for a day',
     ...{ world: storeAway(1.5, 25), hours: 27, exportCount: 3, quiet: [20, 25, 1.1] },
   },
-];
-const byNight: readonly Outage[] = [
   {
     name: 'their store for a day, 500 exports',
     ...{ world: storeAway(1, 25), hours: 28, exportCount: 500, quiet: [21, 25, 1] },
@@ -102,7 +99,7 @@ const byNight: readonly Outage[] = [
   },
 ];
 
-test.each(casesOf(byDay, byNight).map((outage) => [outage.name, outage] as const))(
+test.each(outages.map((outage) => [outage.name, outage] as const))(
   'hourly exports heal without a hand after the loss of %s',
   async (_name, outage) => {
     const played = await side.play(outage);
@@ -168,7 +165,7 @@ const properties: readonly Property[] = [
       },
     },
   },
-  ...firstByDay(1, [1, 2]).map((concurrency) => ({
+  ...[1, 2].map((concurrency) => ({
     name: `an interval that cannot work keeps no other back, ${concurrency} at a time`,
     world: both(storeAway(1, 3), ({ at, hour }) =>
       at === 'source' && hour === 1 ? 'source.row_too_large' : null,
@@ -299,7 +296,6 @@ test.each(properties.map((property) => [property.name, property] as const))(
   '%s',
   async (_name, property) => {
     property.check(await side.play(property));
-    if (!isNightly) return;
     for (const [name, mutant] of Object.entries(property.mutants)) {
       const played = await side.play(property, mutant);
       expect(() => property.check(played), `without notice: ${name}`).toThrow();

@@ -16,6 +16,7 @@ import {
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { useEach, useStage } from '../../support/use-stage.ts';
 import { buildTombstone, removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
 import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
@@ -29,7 +30,7 @@ import {
 const rows = 40;
 const bench = useStage(() => openIntervalBench(rows));
 
-describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (type) => {
+describe.each(firstByDay(1, ['S3', 'File'] as const))('a commit to %s', (type) => {
   const opened = useEach(openedBy[type]);
   let destination: Destination;
   beforeEach(() => {

@@ -17,12 +17,13 @@ import {
   readManifest,
   team,
 } from '../../support/interval-bench.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { inTest, useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
 const bench = useStage(() => openIntervalBench(rows));
 
-describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => {
+describe.each(firstByDay(1, ['S3', 'File'] as const))('exporting an interval to %s', (type) => {
   const opened = useEach(openedBy[type]);
 
   it('writes the rows of the interval and a manifest that says what they are', async () => {

@@ -31,6 +31,7 @@ import {
   type OpenedDestination,
   readableKeys,
 } from '../../support/interval-bench.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { openStore } from '../../support/s3-destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
@@ -64,7 +65,7 @@ function open(
   });
 }
 
-describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) => {
+describe.each(firstByDay(1, ['S3', 'File'] as const))('the files of an interval at %s', (type) => {
   const store = useEach(openedBy[type]);
 
   const complete = (files: FileSet) => files.complete((file) => file.complete({ replaces: null }));

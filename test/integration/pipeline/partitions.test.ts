@@ -20,7 +20,6 @@ import {
   readManifest,
   rowsIn,
 } from '../../support/interval-bench.ts';
-import { firstByDay } from '../../support/nightly.ts';
 import { useDividedBench } from '../../support/divided-events.ts';
 
 const rows = 200;
@@ -61,126 +60,123 @@ async function readRows(of: IntervalJob, result: ExportedInterval['result']) {
   });
 }
 
-describe.each(firstByDay(1, ['Parquet', 'CSV', 'JSONLines'] as const))(
-  'partitions of %s',
-  (format) => {
-    const encoding = encodingOf(settings[format]);
+describe.each(['Parquet', 'CSV', 'JSONLines'] as const)('partitions of %s', (format) => {
+  const encoding = encodingOf(settings[format]);
 
-    it('have the rows of their values, whatever is in them, in one commit', async () => {
-      const { result } = await attempt(bench, destination, job({ encoding })).exported;
-      expect(result.rows).toBe(rows);
-      const found = await readRows(job({ encoding }), result);
-      expect(found).toHaveLength(rows);
-      for (const { event, day, folders } of found) {
-        expect(undo(folders[1])).toBe(day);
-        const value = undo(folders[0]);
-        if (!event) expect(value).toBe('__HIVE_DEFAULT_PARTITION__');
-        else if (event.length > 100) expect(value).toMatch(/^l{60}-[0-9a-f]{32}$/);
-        else expect(value).toBe(event);
-      }
-      const folders = result.files.map(({ key }) => partitionOf(key));
-      expect(folders).toEqual([...new Set(folders)].sort());
-      expect((await readManifest(destination)).files.map(({ key }) => key)).toEqual(
-        result.files.map(({ key }) => key),
-      );
-    });
+  it('have the rows of their values, whatever is in them, in one commit', async () => {
+    const { result } = await attempt(bench, destination, job({ encoding })).exported;
+    expect(result.rows).toBe(rows);
+    const found = await readRows(job({ encoding }), result);
+    expect(found).toHaveLength(rows);
+    for (const { event, day, folders } of found) {
+      expect(undo(folders[1])).toBe(day);
+      const value = undo(folders[0]);
+      if (!event) expect(value).toBe('__HIVE_DEFAULT_PARTITION__');
+      else if (event.length > 100) expect(value).toMatch(/^l{60}-[0-9a-f]{32}$/);
+      else expect(value).toBe(event);
+    }
+    const folders = result.files.map(({ key }) => partitionOf(key));
+    expect(folders).toEqual([...new Set(folders)].sort());
+    expect((await readManifest(destination)).files.map(({ key }) => key)).toEqual(
+      result.files.map(({ key }) => key),
+    );
+  });
 
-    it('have the same bytes whatever memory there is, and with the same rows nothing is committed', async () => {
-      const few = { ...small, passBytes: usualPartitionLimits.passBytes };
-      const sums = ({ result }: ExportedInterval) => result.files.map(({ sha256 }) => sha256);
-      const large = job({ encoding, partitionLimits: { ...few, memoryBytes: 1 << 24 } });
-      const first = await attempt(bench, destination, large).exported;
-      const again = jobAfter(large, first, { partitionLimits: few });
-      const { result, replaced } = await attempt(bench, destination, again).exported;
-      expect([result.generation, replaced]).toEqual([1, []]);
-      const other = await openedBy.File();
-      const elsewhere = await attempt(
-        bench,
-        other.destination,
-        job({ encoding, partitionLimits: few }),
-      ).exported;
-      expect(sums(elsewhere)).toEqual(sums(first));
-      await other.close();
-    });
+  it('have the same bytes whatever memory there is, and with the same rows nothing is committed', async () => {
+    const few = { ...small, passBytes: usualPartitionLimits.passBytes };
+    const sums = ({ result }: ExportedInterval) => result.files.map(({ sha256 }) => sha256);
+    const large = job({ encoding, partitionLimits: { ...few, memoryBytes: 1 << 24 } });
+    const first = await attempt(bench, destination, large).exported;
+    const again = jobAfter(large, first, { partitionLimits: few });
+    const { result, replaced } = await attempt(bench, destination, again).exported;
+    expect([result.generation, replaced]).toEqual([1, []]);
+    const other = await openedBy.File();
+    const elsewhere = await attempt(
+      bench,
+      other.destination,
+      job({ encoding, partitionLimits: few }),
+    ).exported;
+    expect(sums(elsewhere)).toEqual(sums(first));
+    await other.close();
+  });
 
-    it('have more parts after each round and at the limit of a file, in the order of the rows', async () => {
-      const limits = { partitionLimits: small, maxFileBytes: 3_000 };
-      const parted = job({ encoding, ...limits, chain: noChange });
-      const { result } = await attempt(bench, destination, parted).exported;
-      expect(result.rows + result.droppedRows).toBe(rows);
-      const keys = result.files.map(({ key }) => key);
-      const parts = new Map<string, number>();
-      for (const key of keys) {
-        const part = (parts.get(partitionOf(key)) ?? 0) + 1;
-        parts.set(partitionOf(key), part);
-        expect(key).toContain(`-${String(part).padStart(5, '0')}.`);
-      }
-      const folders = keys.map(partitionOf);
-      expect(folders).toEqual(folders.toSorted());
-      expect(Math.max(...parts.values())).toBeGreaterThan(2);
-      expect((await deliveredKeys(destination, parted, result)).length).toBe(result.rows);
-      // As a verification makes them again.
-      const other = await openedBy.File();
-      const { signal } = new AbortController();
-      const rendering = { ...parted, steps: noChange.steps };
-      const again = await renderInterval(rendering, bench.source, other.destination, signal);
-      expect(again.files.map(({ sha256 }) => sha256)).toEqual(
-        result.files.map(({ sha256 }) => sha256),
-      );
-      await other.close();
-    });
+  it('have more parts after each round and at the limit of a file, in the order of the rows', async () => {
+    const limits = { partitionLimits: small, maxFileBytes: 3_000 };
+    const parted = job({ encoding, ...limits, chain: noChange });
+    const { result } = await attempt(bench, destination, parted).exported;
+    expect(result.rows + result.droppedRows).toBe(rows);
+    const keys = result.files.map(({ key }) => key);
+    const parts = new Map<string, number>();
+    for (const key of keys) {
+      const part = (parts.get(partitionOf(key)) ?? 0) + 1;
+      parts.set(partitionOf(key), part);
+      expect(key).toContain(`-${String(part).padStart(5, '0')}.`);
+    }
+    const folders = keys.map(partitionOf);
+    expect(folders).toEqual(folders.toSorted());
+    expect(Math.max(...parts.values())).toBeGreaterThan(2);
+    expect((await deliveredKeys(destination, parted, result)).length).toBe(result.rows);
+    // As a verification makes them again.
+    const other = await openedBy.File();
+    const { signal } = new AbortController();
+    const rendering = { ...parted, steps: noChange.steps };
+    const again = await renderInterval(rendering, bench.source, other.destination, signal);
+    expect(again.files.map(({ sha256 }) => sha256)).toEqual(
+      result.files.map(({ sha256 }) => sha256),
+    );
+    await other.close();
+  });
 
-    it('get a late row beside their files', async () => {
-      const { pool } = bench.database;
-      const whole = job({ encoding });
-      const first = await attempt(bench, destination, whole).exported;
-      const before = await readableKeys(destination);
-      await pool.query(
-        `insert into events (uuid, team_id, event, "timestamp", inserted_at)
+  it('get a late row beside their files', async () => {
+    const { pool } = bench.database;
+    const whole = job({ encoding });
+    const first = await attempt(bench, destination, whole).exported;
+    const before = await readableKeys(destination);
+    await pool.query(
+      `insert into events (uuid, team_id, event, "timestamp", inserted_at)
        values ('00000000-0000-4000-8000-00000000000a', 1, 'a/b', '2026-11-25T00:00:00Z', '2024-03-01T00:59:59Z')`,
-      );
-      onTestFinished(async () => {
-        await pool.query(`delete from events where uuid = '00000000-0000-4000-8000-00000000000a'`);
-      });
-      const late = jobAfter(whole, first, { purpose: 'supplement', generation: 2 });
-      const { result, replaced } = await attempt(bench, destination, late).exported;
-      expect([result.rows, result.madeFiles, replaced]).toEqual([1, 1, []]);
-      const added = result.files.at(-1)?.key ?? '';
-      expect(partitionOf(added)).toBe('event=a%2Fb/day=2026-11-25');
-      expect(added).toContain('.v2.');
-      expect(await readableKeys(destination)).toEqual([...before, added].toSorted());
-      expect(await readRows(late, result)).toHaveLength(rows + 1);
+    );
+    onTestFinished(async () => {
+      await pool.query(`delete from events where uuid = '00000000-0000-4000-8000-00000000000a'`);
     });
+    const late = jobAfter(whole, first, { purpose: 'supplement', generation: 2 });
+    const { result, replaced } = await attempt(bench, destination, late).exported;
+    expect([result.rows, result.madeFiles, replaced]).toEqual([1, 1, []]);
+    const added = result.files.at(-1)?.key ?? '';
+    expect(partitionOf(added)).toBe('event=a%2Fb/day=2026-11-25');
+    expect(added).toContain('.v2.');
+    expect(await readableKeys(destination)).toEqual([...before, added].toSorted());
+    expect(await readRows(late, result)).toHaveLength(rows + 1);
+  });
 
-    it('lose the rows of a person, and whole files with no other row', async () => {
-      const whole = job({ encoding });
-      const first = await attempt(bench, destination, whole).exported;
-      const erased = { column: 'event', value: 'x=1' };
-      const erase = jobAfter(whole, first, { purpose: 'erase', erased });
-      const { result } = await attempt(bench, destination, erase).exported;
-      const of = first.result.files.filter(({ key }) => key.includes('x%3D1')).length;
-      expect(of).toBeGreaterThan(0);
-      expect(result.files).toEqual(
-        first.result.files
-          .filter(({ key }) => !key.includes('x%3D1'))
-          .map((file) => expect.objectContaining(file)),
-      );
-      const one = { column: 'distinct_id', value: 'user 3' };
-      const second = jobAfter(erase, { result, replaced: [] }, { erased: one });
-      const { result: left, replaced } = await attempt(bench, destination, second).exported;
-      expect(left.rows).toBeLessThan(result.rows);
-      expect(left.files.map(({ key }) => partitionOf(key))).toEqual(
-        result.files.map(({ key }) => partitionOf(key)),
-      );
-      expect(replaced.length).toBeGreaterThan(0);
-      await remove(second, left, replaced);
-      const named = left.files.map(({ key }) => key);
-      expect((await readableKeys(destination)).filter((key) => key.includes('event='))).toEqual(
-        expect.arrayContaining(named),
-      );
-    });
-  },
-);
+  it('lose the rows of a person, and whole files with no other row', async () => {
+    const whole = job({ encoding });
+    const first = await attempt(bench, destination, whole).exported;
+    const erased = { column: 'event', value: 'x=1' };
+    const erase = jobAfter(whole, first, { purpose: 'erase', erased });
+    const { result } = await attempt(bench, destination, erase).exported;
+    const of = first.result.files.filter(({ key }) => key.includes('x%3D1')).length;
+    expect(of).toBeGreaterThan(0);
+    expect(result.files).toEqual(
+      first.result.files
+        .filter(({ key }) => !key.includes('x%3D1'))
+        .map((file) => expect.objectContaining(file)),
+    );
+    const one = { column: 'distinct_id', value: 'user 3' };
+    const second = jobAfter(erase, { result, replaced: [] }, { erased: one });
+    const { result: left, replaced } = await attempt(bench, destination, second).exported;
+    expect(left.rows).toBeLessThan(result.rows);
+    expect(left.files.map(({ key }) => partitionOf(key))).toEqual(
+      result.files.map(({ key }) => partitionOf(key)),
+    );
+    expect(replaced.length).toBeGreaterThan(0);
+    await remove(second, left, replaced);
+    const named = left.files.map(({ key }) => key);
+    expect((await readableKeys(destination)).filter((key) => key.includes('event='))).toEqual(
+      expect.arrayContaining(named),
+    );
+  });
+});
 
 const transform = findTransform(2);
 if (!transform) throw new Error('there is no plugin that filters events');

@@ -18,7 +18,6 @@ import { follow, SequenceReader, SequenceSide } from '../../support/sequence-sid
 import { chooseClients } from '../../support/stock-postgres.ts';
 import { folderOfTests } from '../../support/own-folder.ts';
 import { inTest } from '../../support/use-stage.ts';
-import { isNightly } from '../../support/nightly.ts';
 
 const bin = chooseClients();
 const run = promisify(execFile);
@@ -60,9 +59,7 @@ async function restoreInto(to: OwnPostgres, name: string): Promise<string> {
   return url.href;
 }
 
-const isPresent = bin !== null;
-
-it.runIf(isPresent && isNightly).each([
+it.runIf(bin !== null).each([
   ['another server', () => other, 'tombstones', changingModel],
   ['another database of the server', () => server, 'comparison', comparedModel(1)],
 ] as const)(

@@ -13,6 +13,7 @@ import {
   readableKeys,
   receiptOf,
 } from '../../support/interval-bench.ts';
+import { firstByDay } from '../../support/nightly.ts';
 import { useEach, useStage } from '../../support/use-stage.ts';
 
 /** Objects of other exports and programs at an export's keys. */
@@ -55,7 +56,7 @@ async function putWithoutOwner(key: string) {
   return (await writer.complete()).etag;
 }
 
-describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
+describe.each(firstByDay(1, ['S3', 'File'] as const))('at a destination %s', (type) => {
   const opened = useEach(openedBy[type]);
   beforeEach(() => {
     ({ destination } = opened);
