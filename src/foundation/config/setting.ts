@@ -1,4 +1,5 @@
 import { type NoProxyEntry, noProxyForms, parseNoProxy } from '../domain/no-proxy.ts';
+import { readRedisAddress, redisAddressForm } from '../domain/redis-address.ts';
 import {
   findAddressFault,
   findOwnFault,
@@ -145,26 +146,7 @@ export function postgresUrl(
   });
 }
 
-const redisForm =
-  /^rediss?(?<group>\+cluster|\+sentinel)?:\/\/(?:[^/?#]*@)?(?<hosts>[^/?#]*)(?:\/(?<path>[^?#]*))?(?:\?(?<query>[^#]*))?$/;
-
 export function redisUrl(about: string): Setting<string | null> {
-  const accepts = 'redis:// or rediss:// with one host';
-  const facts = { about, defaultText: '', secret: true, accepts };
-  // No message has a part of the login.
-  return setting<string | null>(facts, null, (value) => {
-    const parts = redisForm.exec(value)?.groups;
-    if (!parts) throw new Error(`must be ${accepts}`);
-    const { group, hosts = '', path = '', query = '' } = parts;
-    if (group !== undefined || hosts.includes(',')) {
-      throw new Error(
-        'must name one server or a proxy to it: Sluice no longer uses a cluster or sentinels. Without REDIS_URL the queues are in PostgreSQL',
-      );
-    }
-    // The client ignores what it does not know, and then another database has the queue.
-    if (!/^\d{0,4}$/.test(path)) throw new Error('must have only the number of a database after /');
-    if (!/^(family=[46])?$/.test(query))
-      throw new Error('must have no parameter but family=4 or 6');
-    return value;
-  });
+  const facts = { about, defaultText: '', secret: true, accepts: redisAddressForm };
+  return setting<string | null>(facts, null, readRedisAddress);
 }
