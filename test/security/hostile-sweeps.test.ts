@@ -32,8 +32,11 @@ let store: HostileStore;
 /** Aborted after this number of pages, as by a shutdown. */
 let pagesUntilStop: number;
 let stopping: AbortController;
+/** Work that workers have set aside, as `kind id`. */
+let setAside: string[];
 
 beforeEach(async () => {
+  setAside = [];
   side = await openRunSide();
   pagesUntilStop = Number.POSITIVE_INFINITY;
   stopping = new AbortController();
@@ -70,11 +73,6 @@ async function leaveUpload(teamId = side.teamId, prefix = '') {
   return run;
 }
 
-/** Work that workers have set aside, as `kind id`. */
-let setAside: string[];
-beforeEach(() => {
-  setAside = [];
-});
 const newGuard = () => new WorkGuard(side.db, ({ kind, id }) => setAside.push(`${kind} ${id}`));
 
 /** One sweep of a worker that has just started: it knows nothing but our tables. */
@@ -202,9 +200,8 @@ describe('work that ends its process', () => {
 
   it('is counted although it ended well in between, and not hours later', async () => {
     const end = () => newGuard().do({ kind: 'sample', id: '7' }, 1_000, async () => {});
-    const guard = () => newGuard();
     const kill = async () => {
-      void guard().do({ kind: 'sample', id: '7' }, 1_000, () => new Promise<never>(() => {}));
+      void newGuard().do({ kind: 'sample', id: '7' }, 1_000, () => new Promise<never>(() => {}));
       await until(
         async () =>
           (await side.db.query('select from guarded_work where holder is not null')).length > 0,

@@ -147,7 +147,8 @@ it('while the processors have too much to do, a tenant beside others gets one of
 
 it('every run asks to be admitted, and counts as its use of the worker', async () => {
   await addExports(2);
-  const [first = '', second = ''] = await waitingRuns();
+  const waiting = await side.db.query<{ id: string }>('select run_id as id from outbox');
+  const [first = '', second = ''] = waiting.map(({ id }) => id);
   await side.db.query('update outbox set small = true where run_id = $1', [first]);
   const left: string[] = [];
   const admission = new Admission({
@@ -199,8 +200,3 @@ it('every run asks to be admitted, and counts as its use of the worker', async (
   expect(admission.room().usedBytes).toBe(0);
   admission.close();
 });
-
-async function waitingRuns(): Promise<string[]> {
-  const rows = await side.db.query<{ id: string }>('select run_id as id from outbox');
-  return rows.map(({ id }) => id);
-}

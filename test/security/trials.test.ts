@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
-import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import type { ApiClient } from '../support/api-client.ts';
 import { useApi } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
@@ -59,7 +59,7 @@ describe('the lab', () => {
       await until(() => early.length === 7);
       expect(early).toEqual(Array(7).fill(429));
       const free = { configs: [dropEmail], rows: rows(1, 10) };
-      const fromOther = createApiClient(api.baseUrl, other.key);
+      const fromOther = api.withKey(other.key);
       expect((await fromOther.post(labOf(other.projectIds[0]), free)).status).toBe(200);
     });
     const statuses = await Promise.all(many);
@@ -69,7 +69,7 @@ describe('the lab', () => {
 
 test('a preview refuses a row that is too large for the steps of its chain', async () => {
   const tenant = await createTenant(api.db);
-  const client = createApiClient(api.baseUrl, tenant.key);
+  const client = api.withKey(tenant.key);
   const [projectId] = tenant.projectIds;
   const project = `/api/projects/${projectId}`;
   for (let order = 1; order <= 12; order += 1) {
@@ -139,7 +139,7 @@ describe('rows that a chain makes large', () => {
   /** An organization of its own: trials use up the time that it has for them. */
   const prepare = async () => {
     const tenant = await createTenant(api.db);
-    const client = createApiClient(api.baseUrl, tenant.key);
+    const client = api.withKey(tenant.key);
     const project = `/api/projects/${tenant.projectIds[0]}`;
     const made = await client.post('/api/organizations/@current/plugins', {
       name: 'p',
@@ -204,7 +204,7 @@ describe('rows that a chain makes large', () => {
     async (_what, ask) => {
       const prepared = await prepare();
       const other = await createTenant(api.db);
-      const others = createApiClient(api.baseUrl, other.key);
+      const others = api.withKey(other.key);
       const path = `/api/projects/${other.projectIds[0]}/batch_exports`;
       const before = process.memoryUsage().rss;
       const startedAt = performance.now();
