@@ -13,16 +13,15 @@ const pure = [
 /**
  * The nightly lane alone: they take long, and rarely fail. By day too:
  *
- * - `workers.test.ts` kills workers at the steps of a run, and `store/eras.test.ts` has what a restored database may do.
+ * - `workers.test.ts` kills workers at the steps of a run, and `worker/worker.test.ts` has a copy that is held.
  * - The strict S3 server of the tests is a strange store. `store/healing.test.ts` has what heals after an outage.
  * - `conformance` has every kind of table, and the values of each format. Other readers of Parquet: DuckDB and Polars.
- * - `unit/config/postgres-address.test.ts` has addresses of sources, and `unit/sources/sqlstates.test.ts` what poolers and TLS answer.
+ * - `unit/config/postgres-address.test.ts` has addresses of sources, and `unit/sources/sqlstates.test.ts` what poolers answer.
  * - Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
  * - `worker/{worker,wait-for-source}.test.ts` have connections to our database that are cut, and `cli/doctor.test.ts` the doctor.
  * - `store/{uploads,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
  * - `form-page` has the page in a browser, and `test/unit/console` its rules.
- * - Most tests of `e2e` run the checker of the invariants, and `e2e/verify.test.ts` finds breaches.
  * - `store/plans.test.ts` has the plans of statements.
  * - `pipeline/{changes,key-names,renamed-keys,file-set}.test.ts` have bases, another source, keys, rejected rows and folders, and
  *   `worker/look-back.test.ts` the look-back. `api/row-preview.test.ts` has previews, and
@@ -35,7 +34,7 @@ const pure = [
  * - `test/security/{sandbox,slow-readers}` and the attack have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
-  'test/e2e/{console-page,erase-and-offboard,iceberg-table,invariants,notifications-page,operators-page}.test.ts',
+  'test/e2e/{console-page,erase-and-offboard,iceberg-table,notifications-page,operators-page}.test.ts',
   'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,pages,quickstart,run-statements,statements-page,transformations-page}.test.ts',
   'test/e2e/{verify-answers,worker-memory}.test.ts',
   'test/integration/{client-package,count-reporter,durable-s3,embedded-postgres}.test.ts',
@@ -46,13 +45,15 @@ export const atNight = [
   'test/integration/pipeline/{new-bases,partitions,rejected-rows,restored-source}.test.ts',
   'test/integration/{api/{second-wave,transformation-lab},cli/docs,worker/look-back-failures}.test.ts',
   'test/conformance/{consumers-guide,parquet-readers}.test.ts',
-  'test/conformance/source-{addresses,errors,maintenance,policies,poolers,standby,tls}.test.ts',
+  'test/conformance/source-{addresses,errors,maintenance,policies,poolers,standby}.test.ts',
   'test/security/{answer-weights,hostile-store-runs,query-on-server,sandbox/limits,trials,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{clocks,crashes,embedded-start}.test.ts',
   'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
   'test/e2e/faults/{restored-backup,restored-elements,settling,standby}.test.ts',
 ];
+/** A mutant may need a test of the night. */
+const notByDay = process.env.NIGHTLY_TESTS ? [] : atNight;
 
 /**
  * Many short files, most with a database; not those that measure times or memory, or change their process. They
@@ -91,14 +92,14 @@ export default defineConfig({
       {
         extends: true,
         // No build, no database: one file starts at once. They share their modules, which load once.
-        test: { name: 'pure', include: pure, exclude: atNight, isolate: false },
+        test: { name: 'pure', include: pure, exclude: notByDay, isolate: false },
       },
       {
         extends: true,
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: [...pure, ...withDatabase, ...withProcesses, ...atNight],
+          exclude: [...pure, ...withDatabase, ...withProcesses, ...notByDay],
           globalSetup,
         },
       },
@@ -107,7 +108,7 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: withProcesses,
-          exclude: atNight,
+          exclude: notByDay,
           isolate: false,
           globalSetup,
           setupFiles: ['test/support/end-of-file.ts'],
@@ -118,7 +119,7 @@ export default defineConfig({
         test: {
           name: 'database',
           include: withDatabase,
-          exclude: atNight,
+          exclude: notByDay,
           isolate: false,
           globalSetup,
           setupFiles: ['test/support/end-of-file.ts'],

@@ -65,11 +65,7 @@ const importsOf = (name: string): readonly string[] =>
   ].map(([, imported = '']) => path.posix.join(path.posix.dirname(name), imported));
 
 /** Files with tests that a configuration of vitest names. */
-const named = [
-  'clients/generated-clients.ts',
-  'screenshots/screenshots.ts',
-  'integration/store/bloat.ts',
-];
+const named = ['clients/generated-clients.ts', 'screenshots/screenshots.ts'];
 
 describe('tests', () => {
   test('are in a file that is run, or that another one imports', () => {

@@ -9,7 +9,7 @@ import { createCustomers, customers, elementRuns } from '../support/element-runs
 import { projectPath, readRuns, retireExports, untilEnded } from '../support/exported-events.ts';
 import { bucket, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
-import { atNight } from '../support/nightly.ts';
+import { atNight, firstByDay } from '../support/nightly.ts';
 import { folderOfTests } from '../support/own-folder.ts';
 import { shopModels } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
@@ -97,7 +97,7 @@ test('a base and its changes give the rows of the source, and verify reads them'
   await expectRight(installation, id);
 }, 120_000);
 
-atNight.each(['before_open', 'before_complete', 'before_manifest'])(
+test.each(firstByDay(1, ['before_manifest', 'before_open', 'before_complete']))(
   'a worker that is frozen at %s while another makes the element changes nothing when it goes on',
   async (point) => {
     await write(1, 'Ada');
@@ -239,61 +239,54 @@ atNight.each(['Parquet', 'JSONLines', 'CSV'])(
   120_000,
 );
 
-atNight(
-  'verify finds a row that an element should have, whatever its receipt says',
-  async () => {
-    const { pool, s3 } = installation;
-    for (const number of [1, 2, 3]) await write(number, `Customer ${number}`);
-    const id = await createChanges();
-    await take(id, 0);
-    await remove(2);
-    await write(3, 'Cy');
-    await take(id, 1);
-    const [, second] = await elementsOf(id);
-    const { key } = second?.files[0] ?? { key: '' };
-    const forge = async (text: string) => {
-      const facts = {
-        rows: text.split('\n').length - 1,
-        bytes: text.length,
-        sha256: createHash('sha256').update(text).digest('hex'),
-      };
-      await side.put(key, text);
-      const { rows: receipts } = await pool.query(
-        `update receipts set files = jsonb_build_array(files->0 || $2::jsonb) where export_id = $1 and element->>'number' = '1'
-       returning files, manifest_key as manifest`,
-        [id, facts],
-      );
-      const [{ manifest }] = receipts;
-      const body = JSON.parse(String(await s3.body(bucket, manifest)));
-      await side.put(
-        manifest,
-        JSON.stringify({ ...body, files: [{ ...body.files[0], ...facts }] }),
-      );
+test('verify finds a row that an element should have, whatever its receipt says', async () => {
+  const { pool, s3 } = installation;
+  for (const number of [1, 2, 3]) await write(number, `Customer ${number}`);
+  const id = await createChanges();
+  await take(id, 0);
+  await remove(2);
+  await write(3, 'Cy');
+  await take(id, 1);
+  const [, second] = await elementsOf(id);
+  const { key } = second?.files[0] ?? { key: '' };
+  const forge = async (text: string) => {
+    const facts = {
+      rows: text.split('\n').length - 1,
+      bytes: text.length,
+      sha256: createHash('sha256').update(text).digest('hex'),
     };
-    const whole = String(await s3.body(bucket, key));
-    const without = (part: string) =>
-      whole
-        .split('\n')
-        .filter((line) => !line.includes(part))
-        .join('\n');
-    await forge(without('"d"'));
-    expect((await verify(id)).breaches).toEqual([
-      expect.stringContaining('1 row deleted in the source, but not at element 1: 2'),
-    ]);
-    await forge(without('Cy'));
-    expect((await verify(id)).breaches).toEqual([
-      expect.stringContaining('1 row of the source missing at element 1: 3'),
-    ]);
-    await forge(whole.replace('Cy', 'Xi'));
-    expect((await verify(id)).breaches).toEqual([
-      expect.stringContaining('with other values, at element 1: 3'),
-    ]);
-    await forge(`${whole}${whole.split('\n')[0]}\n`);
-    expect((await verify(id)).breaches).toEqual([
-      expect.stringContaining('with the key of another row'),
-    ]);
-    await forge(whole);
-    expect((await verify(id)).breaches).toEqual([]);
-  },
-  120_000,
-);
+    await side.put(key, text);
+    const { rows: receipts } = await pool.query(
+      `update receipts set files = jsonb_build_array(files->0 || $2::jsonb) where export_id = $1 and element->>'number' = '1'
+       returning files, manifest_key as manifest`,
+      [id, facts],
+    );
+    const [{ manifest }] = receipts;
+    const body = JSON.parse(String(await s3.body(bucket, manifest)));
+    await side.put(manifest, JSON.stringify({ ...body, files: [{ ...body.files[0], ...facts }] }));
+  };
+  const whole = String(await s3.body(bucket, key));
+  const without = (part: string) =>
+    whole
+      .split('\n')
+      .filter((line) => !line.includes(part))
+      .join('\n');
+  await forge(without('"d"'));
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('1 row deleted in the source, but not at element 1: 2'),
+  ]);
+  await forge(without('Cy'));
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('1 row of the source missing at element 1: 3'),
+  ]);
+  await forge(whole.replace('Cy', 'Xi'));
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('with other values, at element 1: 3'),
+  ]);
+  await forge(`${whole}${whole.split('\n')[0]}\n`);
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('with the key of another row'),
+  ]);
+  await forge(whole);
+  expect((await verify(id)).breaches).toEqual([]);
+}, 120_000);

@@ -198,37 +198,31 @@ atNight(
   60_000,
 );
 
-atNight(
-  'fails and names the step if more of its rows have errors than max_error_share allows',
-  async () => {
-    await insertPurchases(installation, 300);
-    const [cast] = await addChain();
-    const exportId = await createS3Export(installation, { transformations: true });
-    const path = `${projectPath(installation)}/pipeline_transformation_configs/${cast}/`;
-    const allow = async (share: string) => {
-      const config = { types: '{"price": "number"}', on_error: 'reject', max_error_share: share };
-      expect((await installation.client.patch(path, { config })).status).toBe(200);
-    };
-    const { kept, rejected } = await expectedRows();
-    const share = rejected.length / (kept.length + rejected.length);
-    await allow(String(share / 2));
-    await backfill(installation, exportId);
-    const [failed] = await untilEnded(installation, exportId);
-    expect(failed).toMatchObject({ status: 'Failed', errorCode: 'transformation.too_many_errors' });
-    expect(failed?.latestError).toContain(`Step ${cast}`);
-    const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
-    expect(keys.filter((key) => key.includes(exportId))).toEqual([]);
-    expect((await installation.client.get(path)).body.error).toContain('max_error_share');
+test('fails and names the step if more of its rows have errors than max_error_share allows', async () => {
+  await insertPurchases(installation, 300);
+  const [cast] = await addChain();
+  const exportId = await createS3Export(installation, { transformations: true });
+  const path = `${projectPath(installation)}/pipeline_transformation_configs/${cast}/`;
+  const allow = async (share: string) => {
+    const config = { types: '{"price": "number"}', on_error: 'reject', max_error_share: share };
+    expect((await installation.client.patch(path, { config })).status).toBe(200);
+  };
+  const { kept, rejected } = await expectedRows();
+  const share = rejected.length / (kept.length + rejected.length);
+  await allow(String(share / 2));
+  await backfill(installation, exportId);
+  const [failed] = await untilEnded(installation, exportId);
+  expect(failed).toMatchObject({ status: 'Failed', errorCode: 'transformation.too_many_errors' });
+  expect(failed?.latestError).toContain(`Step ${cast}`);
+  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+  expect(keys.filter((key) => key.includes(exportId))).toEqual([]);
+  expect((await installation.client.get(path)).body.error).toContain('max_error_share');
 
-    await allow(String(share * 1.5));
-    await backfill(installation, exportId, hour, { reprocess: 'all' });
-    const runs = await untilEnded(installation, exportId, { count: 2 });
-    expect(runs).toContainEqual(
-      expect.objectContaining({ status: 'Completed', rows: kept.length }),
-    );
-  },
-  60_000,
-);
+  await allow(String(share * 1.5));
+  await backfill(installation, exportId, hour, { reprocess: 'all' });
+  const runs = await untilEnded(installation, exportId, { count: 2 });
+  expect(runs).toContainEqual(expect.objectContaining({ status: 'Completed', rows: kept.length }));
+}, 60_000);
 
 atNight(
   'fails before it writes a byte if a step cannot run',

@@ -206,32 +206,27 @@ describe('an operator', () => {
     },
   );
 
-  atNight(
-    'is warned of an ended run in the outbox, and not of ticks that retention has deleted',
-    async () => {
-      const { pool, tenant } = installation;
-      const id = await side.exportHour();
-      const insertTick = `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, decided_at)
+  test('is warned of an ended run in the outbox, and not of ticks that retention has deleted', async () => {
+    const { pool, tenant } = installation;
+    const id = await side.exportHour();
+    const insertTick = `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, decided_at)
        select $1, t + interval '1 h', t, t + interval '1 h', 'paused', now() - $3 * interval '1 day' from (select $2::timestamptz) as s (t)`;
-      await pool.query(insertTick, [id, '2023-01-01T00:00:00Z', 400]);
-      await pool.query(insertTick, [id, '2024-01-01T00:00:00Z', 10]);
-      expect((await side.verify()).code).toBe(0);
-      await pool.query(insertTick, [id, '2024-01-01T05:00:00Z', 9]);
-      expect((await side.verify()).out).toMatch(
-        /I1 .* an interval ends at 2024-01-01T01:.* next begins at 2024-01-01T05/,
-      );
-      await pool.query('delete from ticks where export_id = $1', [id]);
-      await pool.query(
-        `insert into outbox (run_id, team_id, export_id, data_interval_start)
+    await pool.query(insertTick, [id, '2023-01-01T00:00:00Z', 400]);
+    await pool.query(insertTick, [id, '2024-01-01T00:00:00Z', 10]);
+    expect((await side.verify()).code).toBe(0);
+    await pool.query(insertTick, [id, '2024-01-01T05:00:00Z', 9]);
+    expect((await side.verify()).out).toMatch(
+      /I1 .* an interval ends at 2024-01-01T01:.* next begins at 2024-01-01T05/,
+    );
+    await pool.query('delete from ticks where export_id = $1', [id]);
+    await pool.query(
+      `insert into outbox (run_id, team_id, export_id, data_interval_start)
        select id, $2, $1, data_interval_start from runs where export_id = $1`,
-        [id, tenant.projectIds[0]],
-      );
-      expect((await side.verify()).out).toMatch(
-        /I5 .* it has ended and still waits for an attempt/,
-      );
-      await pool.query('delete from outbox where export_id = $1', [id]);
-    },
-  );
+      [id, tenant.projectIds[0]],
+    );
+    expect((await side.verify()).out).toMatch(/I5 .* it has ended and still waits for an attempt/);
+    await pool.query('delete from outbox where export_id = $1', [id]);
+  });
 });
 
 atNight(

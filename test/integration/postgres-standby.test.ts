@@ -51,7 +51,7 @@ const hourToNow = async () => {
   return { start: end - 3_600_000, end };
 };
 
-atNight('a walsender counts with its message, unless it streams', async () => {
+it('a walsender counts with its message, unless it streams', async () => {
   const config = { connectionString: replication.primary.adminUrl, replication: 'database' };
   const walsender = new Client(config);
   await walsender.connect();

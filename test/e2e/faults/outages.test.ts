@@ -155,3 +155,15 @@ test('exports heal without a hand when their dead source answers, also after a r
   await untilCount('receipts', done + 2 * exportsThere);
   await expectInvariants(installation);
 }, 240_000);
+
+test('the API says once that no worker lives, and that one lives again', async () => {
+  for (const each of installation.processes) each.kill('SIGKILL');
+  await Promise.all(installation.processes.map((each) => each.waitForExit()));
+  const api = await installation.startApi();
+  const said = (text: string) => api.output().split(text).length - 1;
+  const none = 'No worker has reported for 30 s';
+  await until(() => said(none) > 0, { timeoutMs: 150_000, message: 'the API says it' });
+  await installation.startWorker();
+  await until(() => said('workers are alive again') > 0, { timeoutMs: 60_000 });
+  expect(said(none)).toBe(1);
+}, 300_000);

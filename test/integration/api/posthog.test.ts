@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { useApi } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { readDocument } from '../../support/openapi.ts';
 import { firstByDay } from '../../support/nightly.ts';
 
 let environment: string;
@@ -179,6 +180,12 @@ test('the page has a line for each, and no other', () => {
   const page = readFileSync(new URL('../../../docs/posthog.md', import.meta.url), 'utf8');
   const firstCells = [...page.matchAll(/^\| (.+?) \|/gm)].map(([, cell]) => cell);
   expect(firstCells.slice(2)).toEqual(Object.keys(lines));
+});
+
+test('the OpenAPI document has their operations, so the matrix of access has them too', async () => {
+  const { operations } = await readDocument(api.client);
+  const family = operations.filter(({ path }) => path.startsWith('/api/environments/'));
+  expect(family.length).toBeGreaterThan(30);
 });
 
 describe('filters of PostHog', () => {

@@ -89,7 +89,7 @@ describe('a statement of the schedule', () => {
     expect(whole).not.toHaveProperty('part');
   });
 
-  atNight('names what has another size', async () => {
+  it('names what has another size', async () => {
     const id = await stated(1);
     await sweep();
     const [name = ''] = await readdir(join(folder(), 'statements'));

@@ -142,7 +142,7 @@ describe('rows that come late', () => {
     expect(await waits()).toEqual([null, null]);
   });
 
-  atNight('are added within the hours that their export sets, and its answer says so', async () => {
+  it('are added within the hours that their export sets, and its answer says so', async () => {
     const { id, schedule } = await side.createExport();
     await side.sql`update batch_exports set look_back_hours = 3 where id = ${id}`;
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);

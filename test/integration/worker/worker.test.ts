@@ -4,6 +4,7 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
 import { atNight, isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
@@ -91,6 +92,23 @@ for (const lane of queueBackends) {
         await untilRun(id, { status: 'Completed' });
       },
     );
+
+    itOnce('starts nothing while a copy is held, and all of it once that is accepted', async () => {
+      await openWorker();
+      await side.sql`update eras set needs_acceptance = true, accepted_at = null`;
+      const { id } = await side.createExport();
+      const reports = async () =>
+        (await side.sql<{ at: string }>`select heartbeat_at::text as at from workers`)[0]?.at;
+      for (let report = 0, last = await reports(); report < 2; report += 1) {
+        last = await until(async () => {
+          const now = await reports();
+          return now === last ? null : now;
+        });
+      }
+      expect(await side.sql`select 1 from runs`).toEqual([]);
+      await acceptCurrentEra(side.db);
+      await untilRun(id, { status: 'Completed' });
+    });
 
     atNight('reports for how long no tick has come', async () => {
       await openWorker({}, { ensureRecurring: async () => {} });
