@@ -50,10 +50,10 @@ describe('a manifest at S3', () => {
     expect(String(server.objects('exports')[0]?.body())).toBe('{"run":"a"}');
   });
 
-  it('is committed though the store says twice that another request has the key', async () => {
+  it('is committed though the store says that another request has the key', async () => {
     const { server, destination } = await start();
     const effect = { status: 409, code: 'ConditionalRequestConflict' };
-    server.faults.add({ match: { ...put, key: /m\.json$/ }, times: 2, effect });
+    server.faults.add({ match: { ...put, key: /m\.json$/ }, effect });
     const { etag } = await destination.commitManifest('m.json', body, null);
     expect(etag).toBe(server.objects('exports').find(({ key }) => key === 'm.json')?.etag);
     // A collision says nothing about the condition: it is still kept.
