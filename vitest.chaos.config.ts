@@ -3,10 +3,7 @@ import { defineConfig } from 'vitest/config';
 /** The nightly lane: what takes minutes. `npm run test:chaos` */
 export default defineConfig({
   test: {
-    include:
-      process.env.SOAK === '1'
-        ? ['test/chaos/soak.ts']
-        : ['test/chaos/storm.ts', 'test/chaos/large-files.ts'],
+    include: ['test/chaos/storm.ts', 'test/chaos/large-files.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 1,

@@ -2,7 +2,6 @@
  * Finds the words of the list below in every file of ours that a person reads, and says what to write instead.
  *
  *   node scripts/lint-words.mjs            prints `file:line: word → what to write`; exits 1 if there is any
- *   node scripts/lint-words.mjs --count    prints how many each folder has
  *
  * Works in the current folder, a git work tree; with paths, on these only. It reads comments, strings, JSX text
  * and Markdown. It skips SQL, code in Markdown and generated parts. Of identifiers it checks a few words.
@@ -291,31 +290,14 @@ function* offendersIn(file) {
   }
 }
 
-/** `src/service/api`, `src/main`, `test/unit`, `docs`, `(root)`. */
-function roomOf(file) {
-  const folders = file.split('/').slice(0, -1);
-  if (folders.length === 0) return '(root)';
-  return folders.slice(0, { src: 3, test: 2 }[folders[0]] ?? 1).join('/');
-}
-
 const print = (line) => process.stdout.write(`${line}\n`);
-const isCounting = process.argv.includes('--count');
-const paths = process.argv.slice(2).filter((argument) => argument !== '--count');
-const files = listFiles(...paths).filter(isRead);
-const rooms = new Map();
+const files = listFiles(...process.argv.slice(2)).filter(isRead);
 let total = 0;
 for (const file of files) {
   const offenders = [...offendersIn(file)].sort((one, other) => one.line - other.line);
   total += offenders.length;
-  rooms.set(roomOf(file), (rooms.get(roomOf(file)) ?? 0) + offenders.length);
-  if (isCounting) continue;
   for (const { line, word, instead } of offenders) print(`${file}:${line}: ${word} → ${instead}`);
-}
-if (isCounting) {
-  for (const [room, count] of [...rooms].sort()) {
-    if (count > 0) print(`${String(count).padStart(5)}  ${room}`);
-  }
 }
 const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
 print(`${counted(total, 'offender')} in ${counted(files.length, 'file')}`);
-process.exitCode = total > 0 && !isCounting ? 1 : 0;
+process.exitCode = total > 0 ? 1 : 0;

@@ -11,7 +11,6 @@ import {
   findEmbeddedPostgres,
   startEmbeddedPostgres,
 } from '../../src/state/embedded-postgres/start.ts';
-import { isNightly } from '../support/nightly.ts';
 import { projectRoot, startProcess, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
@@ -150,34 +149,6 @@ describe('the embedded PostgreSQL', () => {
     await expect(start()).rejects.toThrow(/is of PostgreSQL 9, but the embedded server is 18/);
     await writeFile(inData('PG_VERSION'), version);
   });
-});
-
-describe('a first start', () => {
-  const fresh = folderOfTests();
-
-  it.runIf(isNightly)(
-    'that was killed in the middle is cleared and done anew, by one of two at once',
-    async () => {
-      const launcher = startLauncher(fresh);
-      const folder = path.join(fresh, 'postgres');
-      const findUnfinished = async () =>
-        (await readdir(folder)).filter((name) => name.startsWith('init-'));
-      await until(async () => (await findUnfinished()).length, {
-        message: 'the data directory is being made',
-      });
-      launcher.kill('SIGKILL');
-      await launcher.waitForExit();
-      expect(await findEmbeddedPostgres(fresh)).toBeNull();
-
-      const servers = await Promise.allSettled(
-        [1, 2].map(() => startEmbeddedPostgres({ dataDir: fresh, settings })),
-      );
-      expect(servers.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-      expect(await findUnfinished()).toEqual([]);
-      for (const each of servers) if (each.status === 'fulfilled') await each.value.stop();
-      expect(await findEmbeddedPostgres(fresh)).toBeNull();
-    },
-  );
 });
 
 it('clears what an initdb whose start was killed is still writing', async () => {

@@ -1,11 +1,8 @@
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Connections, usualConnections } from '../../src/service/api/connections.ts';
 import { createTestDatabase } from '../support/database.ts';
-import { findFreePort, listen } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { startBundled, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 import { useStage } from '../support/use-stage.ts';
@@ -109,28 +106,3 @@ test.runIf(isLinux).each(answers)(
     });
   },
 );
-
-test('requests after those that are too many in a pipeline are not parsed', async () => {
-  const server = createServer();
-  const connections = new Connections(usualConnections);
-  connections.watch(server);
-  let parsed = 0;
-  server.on('request', (request, answer) => {
-    parsed += 1;
-    connections.enter(request, answer, () => answer.end('answered'));
-  });
-  try {
-    const port = await listen(server);
-    const socket = connect(port, '127.0.0.1');
-    socket.on('error', () => {}).resume();
-    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000));
-    await once(socket, 'close');
-    expect(parsed).toBe(usualConnections.pipelined + 1);
-    // Another connection uses the same parser.
-    const answer = await fetch(`http://127.0.0.1:${port}/`);
-    expect(await answer.text()).toBe('answered');
-  } finally {
-    connections.end();
-    server.close();
-  }
-});

@@ -13,7 +13,6 @@ import { build } from 'vite';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const dist = path.join(root, 'dist');
 const folder = path.join(dist, 'bundle');
-const listFile = 'modules.json';
 
 /** Programs, named as in `dist`, and the module that arms failpoints. */
 const entries = {
@@ -29,7 +28,6 @@ const entries = {
 const external = [
   '@bull-board/api',
   '@bull-board/fastify',
-  '@duckdb/node-api',
   '@mongodb-js/zstd',
   'fauxqs',
   'libpg-query',
@@ -50,37 +48,10 @@ const keepPlaces = {
   },
 };
 
-/** Writes which modules of ours each file has, and what the bundle imports from elsewhere. */
-const listModules = {
-  name: 'list-modules',
-  generateBundle(_, files) {
-    const chunks = Object.values(files).filter(({ type }) => type === 'chunk');
-    const names = new Set(Object.keys(files));
-    const source = JSON.stringify({
-      modules: Object.fromEntries(
-        chunks.map(({ fileName, moduleIds }) => [
-          fileName,
-          moduleIds
-            .filter((id) => id.startsWith(dist))
-            .map((id) => path.relative(dist, id).replaceAll(path.sep, '/')),
-        ]),
-      ),
-      imports: [
-        ...new Set(
-          chunks
-            .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])
-            .filter((name) => !names.has(name)),
-        ),
-      ].sort(),
-    });
-    this.emitFile({ type: 'asset', fileName: listFile, source });
-  },
-};
-
 /** Whether nothing that the bundle is made of has changed since. */
 function isFresh() {
-  const list = path.join(folder, listFile);
-  if (!existsSync(list)) return false;
+  const made = path.join(folder, 'main/worker.js');
+  if (!existsSync(made)) return false;
   const built = readdirSync(dist, { recursive: true })
     .filter((name) => name.endsWith('.js') && !/^(bundle|s3-server)[/\\]/.test(name))
     .map((name) => path.join(dist, name));
@@ -90,7 +61,7 @@ function isFresh() {
     fileURLToPath(import.meta.url),
     path.join(root, 'package-lock.json'),
   ];
-  const { mtimeMs } = statSync(list);
+  const { mtimeMs } = statSync(made);
   return origins.every((file) => statSync(file).mtimeMs < mtimeMs);
 }
 
@@ -102,7 +73,7 @@ if (!isFresh()) {
     // As Node finds packages, not as browsers and bundlers do.
     resolve: { mainFields: [] },
     ssr: { noExternal: true, external, resolve: { conditions: ['node'] } },
-    plugins: [keepPlaces, listModules],
+    plugins: [keepPlaces],
     build: {
       ssr: true,
       target: 'node20',
