@@ -49,7 +49,8 @@ bring_test_packages() {
 # Both at once: one waits for the network, the other unpacks.
 bring_packages() {
   bring_test_packages &
-  local packages=$!
-  npm ci
-  wait "$packages"
+  local packages=$! failed=0
+  npm ci || failed=1
+  wait "$packages" || failed=1
+  return "$failed"
 }

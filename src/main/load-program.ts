@@ -1,3 +1,13 @@
+const { any } = AbortSignal;
+const partsOf = new WeakMap<AbortSignal, readonly AbortSignal[]>();
+
+/** Node 20 holds what it joins weakly: a time limit that nothing else holds is collected, and never ends (nodejs/node#57736). */
+AbortSignal.any = (signals) => {
+  const joined = any.call(AbortSignal, signals);
+  partsOf.set(joined, signals);
+  return joined;
+};
+
 /** This process, or all of the machine, may open no more files. */
 const outOfFiles = new Set(['EMFILE', 'ENFILE']);
 

@@ -5,7 +5,7 @@
  *
  * The run's setup starts this as a process of its own: the bundler may keep its process from ending.
  */
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'vite';
@@ -50,7 +50,7 @@ const keepPlaces = {
 
 /** Whether nothing that the bundle is made of has changed since. */
 function isFresh() {
-  const made = path.join(folder, 'main/worker.js');
+  const made = path.join(folder, 'made');
   if (!existsSync(made)) return false;
   const built = readdirSync(dist, { recursive: true })
     .filter((name) => name.endsWith('.js') && !/^(bundle|s3-server)[/\\]/.test(name))
@@ -93,5 +93,6 @@ if (!isFresh()) {
       },
     },
   });
+  writeFileSync(path.join(folder, 'made'), '');
 }
 process.exit(0);

@@ -46,14 +46,9 @@ export function openRedis(url: string, use: RedisUse, handshakeMs = usualHandsha
 /** Problems for the operator: a Redis that may evict jobs, or no single server. @throws if unreachable */
 export async function inspectRedis(redis: Redis): Promise<readonly string[]> {
   try {
-    const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
-    const mode = fieldOf(server, 'redis_mode');
-    if (mode === 'sentinel' || mode === 'cluster') {
-      const what = mode === 'cluster' ? 'a node of a cluster' : 'a sentinel';
-      return [`REDIS_URL leads to ${what}: ${oneServer}`];
-    }
     const refusal = await findRefusal(redis);
-    const policy = fieldOf(memory, 'maxmemory_policy');
+    const policy =
+      refusal === null ? fieldOf(await redis.info('memory'), 'maxmemory_policy') : null;
     return [
       ...(refusal === null ? [] : [refusal]),
       ...(policy === null || policy === 'noeviction'
@@ -66,8 +61,6 @@ export async function inspectRedis(redis: Redis): Promise<readonly string[]> {
     return [refusal];
   }
 }
-
-const oneServer = 'name one server or a proxy, or remove it: the queues are in PostgreSQL then';
 
 /** Of an answer to INFO. */
 const fieldOf = (text: string, name: string): string | null =>
@@ -83,7 +76,7 @@ redis.call('exists', KEYS[1] .. ':other')
 redis.call('del', KEYS[1])
 return kept`;
 
-/** Errors of a server that will serve again soon, or elsewhere. */
+/** Errors of a server that will serve again soon. */
 const passing = /^(?:READONLY|LOADING|BUSY|MASTERDOWN|UNBLOCKED|NOAUTH|WRONGPASS)/;
 
 /** Says whether a server that answers will never serve as it is: it refused a command or a script. */
@@ -102,6 +95,11 @@ export async function findRefusal(redis: Redis): Promise<string | null> {
       if (!isRefusal(error)) throw error;
       return `Redis refuses database ${database} (${oneLine(error.message, 120).trim()}). Correct the number in REDIS_URL.`;
     }
+  }
+  const mode = fieldOf(await redis.info('server').catch(() => ''), 'redis_mode');
+  if (mode === 'sentinel' || mode === 'cluster') {
+    const what = mode === 'cluster' ? 'a node of a cluster' : 'a sentinel';
+    return `REDIS_URL leads to ${what}: name one server or a proxy, or remove it: the queues are in PostgreSQL then`;
   }
   const right = await findMissingRight(redis);
   if (right !== null) return right;

@@ -18,6 +18,8 @@ describe('the address of Redis', () => {
     ['redis://h/jobs', /only the number of a database after \//],
     ['rediss://u:s3cret@h:1/3?ssl_cert_reqs=none', /no parameter but family/],
     ['x://u:s3cret@h', /REDIS_URL must be redis/],
+    ['redis://u:s3cret%@h', /write % as %25/],
+    ['redis://u:s3cret@h:99999', /REDIS_URL must be redis/],
     ['redis://u:s3cret@h1:x,h2', group],
     ['rediss+cluster://u:s3cret@h', group],
     ['redis+sentinel://u:s3cret@h1:1/main?sentinel_password=s3cret', group],

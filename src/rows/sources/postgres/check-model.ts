@@ -241,7 +241,7 @@ async function checkStatement(
     for (const change of await findTypeChanges(client, model.columns, described, signal)) {
       const fault = describeTypeFault(model, change);
       if (fault === null) tell('warning', describeTypeChange(change));
-      else tell('error', `${fault}. Correct type, or set on_schema_change.`);
+      else tell('error', `${fault}. Correct type, or set on_schema_change to follow.`);
     }
     const hour = `SELECT (extract(epoch FROM date_trunc('hour', now())) * 1000)::int8 AS ms`;
     const [clock] = await query<{ ms: string }>(client, hour, signal);

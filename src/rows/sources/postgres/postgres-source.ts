@@ -1,7 +1,13 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
-import type { Source, SourceRequest, SourceSnapshot } from '../source.ts';
+import {
+  anyInterval,
+  type SequenceReading,
+  type Source,
+  type SourceRequest,
+  type SourceSnapshot,
+} from '../source.ts';
 import {
   type HoldLimits,
   KeptConnections,
@@ -9,16 +15,18 @@ import {
   type SnapshotOptions,
   watchHeldLocks,
 } from './snapshot-connections.ts';
-import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
+import { type ConnectionOptions, closeConnection, connect, query } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
 import { findExcessRights } from './grants.ts';
 import { explain } from './explain.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
+import { inSnapshot } from './in-snapshot.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { findElsewhere, haveRowsChanged, lookAgain } from './late-rows.ts';
+import type { Look } from './live-transactions.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import { readSequence } from './read-sequence.ts';
+import { openSince } from './sequence-point.ts';
 import { type SettledServers, type SettleTimes, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
@@ -294,4 +302,32 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
+}
+
+interface Reading extends Omit<PlannedRequest, 'request'> {
+  readonly look: () => Promise<Look>;
+}
+
+/** Of versions that are times it also looks for the oldest transaction, before any later snapshot. */
+async function readSequence(
+  { options, plan, look }: Reading,
+  model: string,
+  tenantKey: string,
+  signal: AbortSignal,
+): Promise<SequenceReading> {
+  const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
+  const element = { number: 0, versionType: 'xid8' as const, from: null, newTables: [] };
+  const { sequence } = plan({
+    ...{ model, tenantKey, interval: anyInterval, whole: true, ...all },
+    element,
+  });
+  if (!sequence) throw new Error('a request of an element has no sequence');
+  const answer = await inSnapshot(options, tenantKey, null, signal, async (client) => {
+    const [row] = await query<{ point: string }>(client, sequence.sql, signal);
+    if (!row) throw new SluiceError('source.unavailable', 'the server gave no state of the table');
+    return row.point;
+  });
+  const reading = sequence.of(answer, null);
+  if (reading.point.versionType === 'xid8' || !reading.isSettled) return reading;
+  return sequence.of(answer, openSince(await look()));
 }

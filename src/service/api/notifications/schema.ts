@@ -155,7 +155,7 @@ export const NotificationDelivery = Resource(
         answer: Text('`HTTP 204`, `SMTP 250`, or a word: timeout, unknown_host, tls_error …'),
         latency_ms: Type.Integer(),
       }),
-      { description: 'The newest 20 attempts, oldest first.' },
+      { description: 'The attempts, oldest first.' },
     ),
     created_at: Time,
     finished_at: Nullable(Time),
