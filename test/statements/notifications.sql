@@ -118,8 +118,7 @@ with ended as (
               lease = null, leased_until = null,
               next_attempt_at = case when $3 or $6::bigint is null then next_attempt_at else now() + $6::bigint * interval '1 ms' end,
               finished_at = case when $3 or $6::bigint is null then now() end,
-              attempt_log = (case when jsonb_array_length(attempt_log) >= 20 then attempt_log - 0 else attempt_log end)
-                || jsonb_build_array(jsonb_build_object('at', api_time(now()), 'answer', $4::text, 'latency_ms', $5::int))
+              attempt_log = attempt_log || jsonb_build_array(jsonb_build_object('at', api_time(now()), 'answer', $4::text, 'latency_ms', $5::int))
         where d.id = $1 and d.lease = $2 and d.status = 'waiting'
        returning d.target_id
      ), noted as (
