@@ -50,7 +50,7 @@ bring_test_packages() {
 bring_packages() {
   bring_test_packages &
   local packages=$! failed=0
-  npm ci || failed=1
+  npm ci --no-audit --no-fund || failed=1
   wait "$packages" || failed=1
   return "$failed"
 }
